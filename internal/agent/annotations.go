@@ -41,12 +41,12 @@ func ParseAnnotations(data []byte) (map[string]string, error) {
 	return annotations, nil
 }
 
-// ParsePin reads the publication the pod was created under from the mounted
-// annotations.
-func ParsePin(data []byte) (publication.Publication, error) {
+// ParsePin reads the publication that a process of the pod was created under from the mounted annotations. A process that
+// has the pod to itself has no name.
+func ParsePin(data []byte, process string) (publication.Publication, error) {
 	annotations, err := ParseAnnotations(data)
 	if err != nil {
 		return publication.Publication{}, err
 	}
-	return publication.ParsePublication([]byte(annotations[PinAnnotation]))
+	return publication.ParsePublication([]byte(annotations[AnnotationOf(process, PinAnnotation)]))
 }

@@ -1,5 +1,7 @@
 package agent
 
+import "strings"
+
 // Places inside the container of a server. The operator mounts them, the agent reads
 // them; both sides use these constants and nothing else.
 const (
@@ -66,3 +68,27 @@ const (
 	// which anchors the pod was ever given, when all Secrets that told it are lost.
 	GivenAnnotation = "keyturn.dev/given"
 )
+
+// TopicOperator is the process of the topic operator in the pod that it shares with the user operator.
+const TopicOperator = "topic-operator"
+
+// AnnotationOf is an annotation of a pod as one of its processes has it. Processes that share a pod have annotations of
+// their own, and the one without a name has those that a process has by itself.
+func AnnotationOf(process, annotation string) string {
+	domain, name, qualified := strings.Cut(annotation, "/")
+	if process == "" || !qualified {
+		return annotation
+	}
+	return domain + "/" + process + "-" + name
+}
+
+// PublicationAnnotations are those by which processes in a pod are told what is published to them.
+func PublicationAnnotations() []string {
+	var all []string
+	for _, process := range []string{"", TopicOperator} {
+		for _, annotation := range []string{PinAnnotation, PublishedAnnotation, GivenAnnotation} {
+			all = append(all, AnnotationOf(process, annotation))
+		}
+	}
+	return all
+}

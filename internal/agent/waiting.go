@@ -38,13 +38,13 @@ func (m *Missing) Err() error {
 	return &WaitingError{For: slices.Compact(slices.Sorted(slices.Values(m.list)))}
 }
 
-// Publication returns the publication in the member's mounted Secret, and the pin in the
+// Publication returns the publication in the member's mounted Secret, and the pin of the process in the
 // pod's mounted annotations. It adds what is missing of them, a publication that is older
 // than the pin included: a kubelet may mount what it has cached.
-func (m *Missing) Publication(secret, pod map[string][]byte) (published, pin publication.Publication) {
-	pin, err := ParsePin(pod[AnnotationsFile])
+func (m *Missing) Publication(secret, pod map[string][]byte, process string) (published, pin publication.Publication) {
+	pin, err := ParsePin(pod[AnnotationsFile], process)
 	if err != nil {
-		m.Add("a readable annotation %s of the pod (%v)", PinAnnotation, err)
+		m.Add("a readable annotation %s of the pod (%v)", AnnotationOf(process, PinAnnotation), err)
 		return published, pin
 	}
 	data, found := secret[PublicationKey]

@@ -79,7 +79,7 @@ func (p *pass) claimed(member string) string {
 	var subjects []string
 	for pod := range p.peers() {
 		at, accompanies := p.companionOf(pod)
-		if pod == member || accompanies && at.Name == member {
+		if pod == member || accompanies && at.Member() == member {
 			subjects = append(subjects, p.unknownTo(p.heard[pod].report)...)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -43,7 +42,7 @@ func CacheOptions(namespaces []string) cache.Options {
 			&policyv1.PodDisruptionBudget{}: metadata,
 			&networkingv1.NetworkPolicy{}:   metadata,
 			&corev1.PersistentVolumeClaim{}: ofCluster(keeping(reading(model.ClusterIDAnnotation, deleteClaimAnnotation))),
-			&appsv1.Deployment{}:            ofCluster(keeping(reading(agent.PinAnnotation))),
+			&appsv1.Deployment{}:            ofCluster(keeping(reading(pinAnnotations()...))),
 			&rbacv1.Role{}:                  metadata,
 			&rbacv1.RoleBinding{}:           metadata,
 			&corev1.Secret{}: {

@@ -32,11 +32,56 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// accompanying is a companion with the pods that it has.
+// accompanying is a companion with the pods that it has, each as the companion alone has it.
 type accompanying struct {
 	companion.Companion
 
 	pods []*corev1.Pod
+}
+
+// deployment is the companions that share one, at least one.
+type deployment []accompanying
+
+func (d deployment) name() string { return d[0].Name }
+
+// group is what the Deployment is rendered from.
+func (d deployment) group() companion.Group {
+	group := make(companion.Group, 0, len(d))
+	for _, at := range d {
+		group = append(group, at.Companion)
+	}
+	return group
+}
+
+// deployments are the companions by their Deployments.
+func (p *pass) deployments() []deployment {
+	var all []deployment
+	for _, at := range p.companions {
+		i := slices.IndexFunc(all, func(d deployment) bool { return d.name() == at.Name })
+		if i < 0 {
+			all = append(all, deployment{at})
+			continue
+		}
+		all[i] = append(all[i], at)
+	}
+	return all
+}
+
+// podsNamed are the pods of a Deployment.
+func (p *pass) podsNamed(deployment string) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(p.others), func(pod *corev1.Pod) bool { return pod.Labels[model.NameLabel] != deployment })
+}
+
+// pinAnnotations are those with the publications that processes start on.
+func pinAnnotations() []string {
+	return []string{agent.PinAnnotation, agent.AnnotationOf(agent.TopicOperator, agent.PinAnnotation)}
+}
+
+func isPinned(annotations map[string]string) bool {
+	return slices.ContainsFunc(pinAnnotations(), func(name string) bool {
+		_, pinned := annotations[name]
+		return pinned
+	})
 }
 
 func deploymentKind() schema.GroupVersionKind {
@@ -63,18 +108,21 @@ func (r *Reconciler) companionObjects(cluster model.Cluster) []objectID {
 		return nil
 	}
 	var ids []objectID
-	for _, c := range r.options.Companions(cluster) {
-		ids = append(ids, objectID{secretKind().GroupKind(), c.Secret}, objectID{deploymentKind().GroupKind(), c.Name})
-		for _, kind := range accessKinds(c) {
-			ids = append(ids, objectID{kind.GroupKind(), c.Name})
+	for _, group := range companion.Groups(r.options.Companions(cluster)) {
+		for _, c := range group {
+			ids = append(ids, objectID{secretKind().GroupKind(), c.Secret})
+		}
+		ids = append(ids, objectID{deploymentKind().GroupKind(), group.Name()})
+		for _, kind := range accessKinds(group) {
+			ids = append(ids, objectID{kind.GroupKind(), group.Name()})
 		}
 	}
 	return ids
 }
 
-// accessKinds are the kinds of the objects by which a companion may do something.
-func accessKinds(c companion.Companion) []schema.GroupVersionKind {
-	if len(c.Rules) == 0 {
+// accessKinds are the kinds of the objects by which companions may do something.
+func accessKinds(group companion.Group) []schema.GroupVersionKind {
+	if len(group.Rules()) == 0 {
 		return nil
 	}
 	return []schema.GroupVersionKind{serviceAccountKind(), roleKind(), roleBindingKind()}
@@ -88,9 +136,9 @@ func (r *Reconciler) findCompanions(p *pass) {
 	}
 	for _, c := range r.options.Companions(p.cluster) {
 		at := accompanying{Companion: c}
-		for _, pod := range p.others {
-			if pod.Labels[model.NameLabel] == c.Name {
-				at.pods = append(at.pods, pod)
+		for _, pod := range p.podsNamed(c.Name) {
+			if own, runs := c.PodOf(pod); runs {
+				at.pods = append(at.pods, own)
 			}
 		}
 		p.companions = append(p.companions, at)
@@ -136,7 +184,7 @@ func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Nod
 		return node
 	}
 	return client.Node{
-		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(agent.SecurePort)),
+		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(at.AgentPort()))),
 		Name:    at.Host, Leaves: leaves[at.Host],
 	}
 }
@@ -144,7 +192,7 @@ func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Nod
 // evidence is what is known of the companion.
 func (at accompanying) evidence(p *pass) evidence.Companion {
 	c := evidence.Companion{
-		Name: at.Name, Restarts: at.Loading == publication.LoadByRestart,
+		Name: at.Member(), Restarts: at.Loading == publication.LoadByRestart,
 		Published: p.published(at.Secret), Presents: p.presents(at.Secret, at.certKey()),
 	}
 	for _, pod := range at.pods {
@@ -159,17 +207,17 @@ func (at accompanying) evidence(p *pass) evidence.Companion {
 
 func (at accompanying) certKey() string { return at.Certificate + ".crt" }
 
-// applyCompanions writes the Secret of each companion, and then its Deployment.
+// applyCompanions writes the Secrets of companions, and then their Deployments.
 func (r *Reconciler) applyCompanions(ctx context.Context, p *pass) error {
-	return each(ctx, p.companions, func(at accompanying) error { return r.applyCompanion(ctx, p, at) })
+	return each(ctx, p.deployments(), func(d deployment) error { return r.applyDeployed(ctx, p, d) })
 }
 
-func (r *Reconciler) applyCompanion(ctx context.Context, p *pass, at accompanying) error {
-	published, issued, err := r.applyCompanionSecret(ctx, p, at)
+func (r *Reconciler) applyDeployed(ctx context.Context, p *pass, d deployment) error {
+	published, issued, err := r.applyCompanionSecrets(ctx, p, d)
 	if err != nil || !issued {
 		return err // without a certificate a pod would have nothing to be pinned to
 	}
-	err = r.applyAccess(ctx, p, at)
+	err = r.applyAccess(ctx, p, d)
 	if bound, is := errors.AsType[*boundElsewhereError](err); is {
 		p.note("RoleBinding "+bound.binding, reasonForeignObject, bound.Error())
 		p.wake(p.now.Add(kube.Unwatched))
@@ -178,26 +226,39 @@ func (r *Reconciler) applyCompanion(ctx context.Context, p *pass, at accompanyin
 	if err != nil {
 		return err
 	}
-	if err := r.applyDeployment(ctx, p, at, published); err != nil {
+	if err := r.applyDeployment(ctx, p, d, published); err != nil {
 		return err
 	}
-	return r.nudgeCompanion(ctx, p, at, published)
+	return r.nudgeCompanions(ctx, p, d, published)
+}
+
+// applyCompanionSecrets writes the Secret of each of the companions, and returns what is published to them in their order.
+// The second result is false while one of them has no certificate.
+func (r *Reconciler) applyCompanionSecrets(ctx context.Context, p *pass, d deployment) ([]publication.Publication, bool, error) {
+	published := make([]publication.Publication, 0, len(d))
+	complete := true
+	err := each(ctx, d, func(at accompanying) error {
+		given, issued, err := r.applyCompanionSecret(ctx, p, at)
+		published, complete = append(published, given), complete && issued
+		return err
+	})
+	return published, complete, err
 }
 
 func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accompanying) (publication.Publication, bool, error) {
-	given := p.clusterCA.plan.Publications[trust.MemberID(at.Name)]
+	given := p.clusterCA.plan.Publications[trust.MemberID(at.Member())]
 	if len(given.Main) == 0 {
 		return publication.Publication{}, false, nil // its authority is not written yet
 	}
 	sans, err := pki.NewSANs(at.Host)
 	if err != nil {
-		return publication.Publication{}, false, fmt.Errorf("names of %s: %w", at.Name, err)
+		return publication.Publication{}, false, fmt.Errorf("names of %s: %w", at.Member(), err)
 	}
 	keyKey := at.Certificate + ".key"
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: at.Secret, certKey: at.certKey(), keyKey: keyKey, labels: p.labelsOf(at),
 		subject: pki.Subject{Organization: model.Organization, CommonName: at.CommonName},
-		sans:    sans, identity: given.Identity, interim: p.clusterCA.plan.Interim[trust.MemberID(at.Name)],
+		sans:    sans, identity: given.Identity, interim: p.clusterCA.plan.Interim[trust.MemberID(at.Member())],
 	})
 	if err != nil || !found {
 		return publication.Publication{}, false, err
@@ -211,7 +272,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 	}, r.options.Clock.Now())
 	encoded, err := published.Encode()
 	if err != nil {
-		return publication.Publication{}, false, fmt.Errorf("companion %s: %w", at.Name, err)
+		return publication.Publication{}, false, fmt.Errorf("companion %s: %w", at.Member(), err)
 	}
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: at.Secret,
@@ -237,10 +298,10 @@ func (p *pass) labelsOf(at accompanying) map[string]string {
 	return p.cluster.ComponentLabels(model.Component{Name: at.Name, Type: at.Type})
 }
 
-// place is where the companion runs, without a pin.
-func (at accompanying) place(p *pass) companion.Place {
+// place is where the companions run, without pins.
+func (d deployment) place(p *pass) companion.Place {
 	return companion.Place{
-		Namespace: p.kafka.Namespace, Labels: p.labelsOf(at), Owner: ownerReference(&p.kafka),
+		Namespace: p.kafka.Namespace, Labels: p.labelsOf(d[0]), Owner: ownerReference(&p.kafka),
 		TrustSecret: p.cluster.Names.ClusterTrustSecret(),
 	}
 }
@@ -253,24 +314,25 @@ func (e *boundElsewhereError) Error() string {
 		"Find out who created the RoleBinding, and delete it.", e.binding, e.role, e.role)
 }
 
-// applyAccess writes the account of the companion and what it may do, before the pods that need it.
-func (r *Reconciler) applyAccess(ctx context.Context, p *pass, at accompanying) error {
-	if len(at.Rules) == 0 {
+// applyAccess writes the account of the companions and what it may do, before the pods that need it.
+func (r *Reconciler) applyAccess(ctx context.Context, p *pass, d deployment) error {
+	group := d.group()
+	if len(group.Rules()) == 0 {
 		return nil
 	}
-	place := at.place(p)
-	role := types.NamespacedName{Namespace: p.kafka.Namespace, Name: at.Name}
-	binding, err := kube.BoundElsewhere(ctx, r.options.Live, role, at.Rules, at.Name)
+	place, name := d.place(p), d.name()
+	role := types.NamespacedName{Namespace: p.kafka.Namespace, Name: name}
+	binding, err := kube.BoundElsewhere(ctx, r.options.Live, role, group.Rules(), name)
 	if err != nil {
 		return err
 	}
 	if binding != "" {
-		return &boundElsewhereError{at.Name, binding}
+		return &boundElsewhereError{name, binding}
 	}
 	for _, object := range []intended{
-		{objectID{serviceAccountKind().GroupKind(), at.Name}, "", rendered(at.ServiceAccount(place))},
-		{objectID{roleKind().GroupKind(), at.Name}, "", rendered(at.Role(place))},
-		{objectID{roleBindingKind().GroupKind(), at.Name}, "", rendered(at.RoleBinding(place))},
+		{objectID{serviceAccountKind().GroupKind(), name}, "", rendered(group.ServiceAccount(place))},
+		{objectID{roleKind().GroupKind(), name}, "", rendered(group.Role(place))},
+		{objectID{roleBindingKind().GroupKind(), name}, "", rendered(group.RoleBinding(place))},
 	} {
 		if err := r.applyObject(ctx, p, object); err != nil {
 			return err
@@ -279,23 +341,26 @@ func (r *Reconciler) applyAccess(ctx context.Context, p *pass, at accompanying) 
 	return nil
 }
 
-// applyDeployment writes the companion's Deployment. Its pods are made again when they
-// are pinned to another publication, and they are only when they have to be. The pin
-// that stays was read before: if it is not the one that stands any more, nothing is
+// applyDeployment writes the Deployment of companions. Its pods are made again when they
+// are pinned to other publications, and they are only when they have to be. The pins
+// that stay were read before: if they are not the ones that stand any more, nothing is
 // written, and the next pass sees why.
-func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanying, published publication.Publication) error {
-	pinned := p.pinOf(at)
-	if pinned.Revision == 0 || p.mustRestart(at, published, pinned) {
-		pinned = published
+func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, d deployment, published []publication.Publication) error {
+	place := d.place(p)
+	place.Pins = map[string]string{}
+	for i, at := range d {
+		pinned := p.pinOf(at)
+		if pinned.Revision == 0 || p.mustRestart(at, published[i], pinned) {
+			pinned = published[i]
+		}
+		pin, err := json.Marshal(pinned)
+		if err != nil {
+			return fmt.Errorf("pinning companion %s: %w", at.Member(), err)
+		}
+		place.Pins[at.PinAnnotation()] = string(pin)
 	}
-	pin, err := json.Marshal(pinned)
-	if err != nil {
-		return fmt.Errorf("pinning companion %s: %w", at.Name, err)
-	}
-	place := at.place(p)
-	place.Pin = string(pin)
-	deployment := at.Deployment(place)
-	id := objectID{deploymentKind().GroupKind(), at.Name}
+	deployment := d.group().Deployment(place)
+	id := objectID{deploymentKind().GroupKind(), d.name()}
 	if observed, exists := p.objects[id]; exists {
 		deployment.WithResourceVersion(observed.ResourceVersion)
 	}
@@ -310,7 +375,7 @@ func (p *pass) pinOf(at accompanying) publication.Publication {
 		return publication.Publication{}
 	}
 	var pin publication.Publication
-	if err := json.Unmarshal([]byte(deployment.Annotations[agent.PinAnnotation]), &pin); err != nil {
+	if err := json.Unmarshal([]byte(deployment.Annotations[at.PinAnnotation()]), &pin); err != nil {
 		return publication.Publication{}
 	}
 	return pin
@@ -330,14 +395,30 @@ func (p *pass) mustRestart(at accompanying, published, pinned publication.Public
 	})
 }
 
-// nudgeCompanion makes kubelets sync the volumes of the pods.
-func (r *Reconciler) nudgeCompanion(ctx context.Context, p *pass, at accompanying, published publication.Publication) error {
-	for _, pod := range at.pods {
-		if err := r.tell(ctx, p, pod, published, companion.Stores()); err != nil {
-			return err
+// nudgeCompanions makes kubelets sync the volumes of the pods. What the companions in a pod were told is noted at once,
+// because an apply takes away what the one before it has noted.
+func (r *Reconciler) nudgeCompanions(ctx context.Context, p *pass, d deployment, published []publication.Publication) error {
+	return each(ctx, p.podsNamed(d.name()), func(pod *corev1.Pod) error {
+		notes, isNew := map[string]string{}, false
+		for i, at := range d {
+			own, runs := at.PodOf(pod)
+			if !runs {
+				continue
+			}
+			note, news, err := noteFor(own, published[i], companion.Stores())
+			if err != nil {
+				return err
+			}
+			for annotation, value := range note {
+				notes[agent.AnnotationOf(at.Process, annotation)] = value
+			}
+			isNew = isNew || news
 		}
-	}
-	return nil
+		if !isNew {
+			return nil
+		}
+		return r.noteOn(ctx, p, pod, notes)
+	})
 }
 
 // cleanUpCompanions takes away the Deployments, accounts and roles of companions that are not wanted any
@@ -360,8 +441,7 @@ func (r *Reconciler) cleanUpCompanions(ctx context.Context, p *pass) error {
 // not that of the nodes.
 func ofCompanion(p *pass, id objectID, object *metav1.PartialObjectMetadata) bool {
 	if id.kind == deploymentKind().GroupKind() {
-		_, pinned := object.Annotations[agent.PinAnnotation]
-		return pinned
+		return isPinned(object.Annotations)
 	}
 	kinds := []schema.GroupKind{serviceAccountKind().GroupKind(), roleKind().GroupKind(), roleBindingKind().GroupKind()}
 	isOwned := slices.ContainsFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == p.kafka.UID })

@@ -130,10 +130,11 @@ func (r *Reconciler) followNodes(ctx context.Context, p *pass) error {
 	})
 }
 
-// followCompanions writes on the pods of companions which certificate they present and which CA they trust, once they have
-// proven it.
+// followCompanions writes on the pods of companions which certificate the first of them presents and which CA they trust,
+// once all have proven what they have loaded.
 func (r *Reconciler) followCompanions(ctx context.Context, p *pass) error {
-	return each(ctx, p.companions, func(at accompanying) error {
+	return each(ctx, p.deployments(), func(d deployment) error {
+		at := d[0]
 		chain := p.presents(at.Secret, at.certKey())
 		if len(chain) == 0 {
 			return nil
@@ -143,14 +144,24 @@ func (r *Reconciler) followCompanions(ctx context.Context, p *pass) error {
 			model.ClusterCAKeyGenerationAnnotation:  p.clusterCA.KeyGeneration.String(),
 			model.ServerCertHashAnnotation:          pki.SHA1Name(chain[0]),
 		}
-		return each(ctx, at.pods, func(pod *corev1.Pod) error {
-			said := p.heard[pod.Name]
-			isProven := said.known && len(publication.Reasons(p.published(at.Secret), companion.Stores(), said.report)) == 0
-			if !isProven || pod.DeletionTimestamp != nil || len(model.CertificateReasons(certificateAnnotations(pod.Annotations), desired)) == 0 {
+		return each(ctx, p.podsNamed(d.name()), func(pod *corev1.Pod) error {
+			if !d.isProvenIn(p, pod) || pod.DeletionTimestamp != nil || len(model.CertificateReasons(certificateAnnotations(pod.Annotations), desired)) == 0 {
 				return nil
 			}
 			return r.followPod(ctx, p, pod, desired)
 		})
+	})
+}
+
+// isProvenIn reports whether every companion in a pod has proven that it has loaded what is published to it.
+func (d deployment) isProvenIn(p *pass, pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(d, func(at accompanying) bool {
+		own, runs := at.PodOf(pod)
+		if !runs {
+			return true
+		}
+		said := p.heard[own.Name]
+		return !said.known || len(publication.Reasons(p.published(at.Secret), companion.Stores(), said.report)) > 0
 	})
 }
 

@@ -29,6 +29,8 @@ const (
 	maxPin = 16 << 10
 	// maxGiven is more than publication.Given takes.
 	maxGiven = 8 << 10
+	// maxCompanionPin and maxCompanionGiven are enough for a process beside the nodes, which has one role in one domain.
+	maxCompanionPin, maxCompanionGiven = 4 << 10, 3 << 10
 	// maxAnnotation is more than any other annotation takes.
 	maxAnnotation = 2 << 10
 	// maxIdleValue is more than is told of an annotation that has no effect.
@@ -211,6 +213,10 @@ func longest(key string) int {
 	switch key {
 	case agent.PinAnnotation:
 		return maxPin
+	case agent.AnnotationOf(agent.TopicOperator, agent.PinAnnotation):
+		return maxCompanionPin
+	case agent.AnnotationOf(agent.TopicOperator, agent.GivenAnnotation):
+		return maxCompanionGiven
 	case agent.GivenAnnotation:
 		return maxGiven
 	default:

@@ -93,7 +93,7 @@ func (p *pass) loadsAwaited() bool {
 // memberIn is the member whose process a pod runs.
 func memberIn(p *pass, pod string) trust.MemberID {
 	if at, accompanies := p.companionOf(pod); accompanies {
-		return trust.MemberID(at.Name)
+		return trust.MemberID(at.Member())
 	}
 	return trust.MemberID(pod)
 }

@@ -97,10 +97,7 @@ func (o *observation) hasTraces() bool {
 			return true
 		}
 	}
-	pinned := func(pod *corev1.Pod) bool {
-		_, pinned := pod.Annotations[agent.PinAnnotation]
-		return pinned
-	}
+	pinned := func(pod *corev1.Pod) bool { return isPinned(pod.Annotations) }
 	return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(o.strangers)), o.others), pinned)
 }
 

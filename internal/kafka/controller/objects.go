@@ -262,22 +262,33 @@ func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
 // tell notes on a pod what was published to it last, and what it was given by that,
 // unless it was told.
 func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, published publication.Publication, stores []publication.Store) error {
+	note, isNew, err := noteFor(pod, published, stores)
+	if err != nil || !isNew {
+		return err
+	}
+	return r.noteOn(ctx, p, pod, note)
+}
+
+// noteFor are the annotations that tell a pod what was published to it last, and that remember what it was given. The second
+// result is false if the pod has them, or is being removed.
+func noteFor(pod *corev1.Pod, published publication.Publication, stores []publication.Store) (map[string]string, bool, error) {
 	told := toldRevision(pod)
 	given, gives := givenTo(pod, stores), publication.GivenBy(published, stores, contract.ClusterDomain)
-	if published.Revision <= told && given.Covers(gives) || pod.DeletionTimestamp != nil {
-		return nil
-	}
+	isNew := (published.Revision > told || !given.Covers(gives)) && pod.DeletionTimestamp == nil
 	remembered := publication.ParseGiven(pod.Annotations[agent.GivenAnnotation])
 	note, err := remembered.With(gives).Newest().Encode()
 	if err != nil {
-		return fmt.Errorf("noting what pod %s/%s was given: %w", pod.Namespace, pod.Name, err)
+		return nil, false, fmt.Errorf("noting what pod %s/%s was given: %w", pod.Namespace, pod.Name, err)
 	}
-	intent := coreac.Pod(pod.Name, pod.Namespace).
-		WithUID(pod.UID).
-		WithAnnotations(map[string]string{
-			agent.PublishedAnnotation: formatRevision(max(told, published.Revision)),
-			agent.GivenAnnotation:     note,
-		})
+	return map[string]string{
+		agent.PublishedAnnotation: formatRevision(max(told, published.Revision)),
+		agent.GivenAnnotation:     note,
+	}, isNew, nil
+}
+
+// noteOn writes the notes of a pod, all of them: those that are left out are taken away.
+func (r *Reconciler) noteOn(ctx context.Context, p *pass, pod *corev1.Pod, notes map[string]string) error {
+	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).WithAnnotations(notes)
 	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}

@@ -198,7 +198,7 @@ func (p *pass) ofMembers(yield func(trust.MemberID, *corev1.Pod)) {
 	}
 	for _, at := range p.companions {
 		for _, pod := range at.pods {
-			yield(trust.MemberID(at.Name), pod)
+			yield(trust.MemberID(at.Member()), pod)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func (p *pass) versions(kind authorities.Kind) map[string]string {
 
 // factsOf tells people how far a member is.
 func (p *pass) factsOf(member string) rotation.MemberFacts {
-	i := slices.IndexFunc(p.companions, func(at accompanying) bool { return at.Name == member })
+	i := slices.IndexFunc(p.companions, func(at accompanying) bool { return at.Member() == member })
 	if i >= 0 {
 		return p.factsOfCompanion(p.companions[i])
 	}

@@ -49,7 +49,7 @@ func TestAMisspelledFieldIsToldFromOneWithoutEffect(t *testing.T) {
 	t.Parallel()
 	p := &pass{observation: &observation{}}
 	p.kafka.Namespace, p.kafka.Name = "kafka", "my"
-	spec := `{"spec": {"entityOperator": {"topicOperator": {}}, "kafka": {"listeners": [{"name": "a", "authentification": {"type": "tls"}}]}}}`
+	spec := `{"spec": {"entityOperator": {"topicOperator": {"logging": {}}}, "kafka": {"listeners": [{"name": "a", "authentification": {"type": "tls"}}]}}}`
 	if err := json.Unmarshal([]byte(spec), &p.written); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestAMisspelledFieldIsToldFromOneWithoutEffect(t *testing.T) {
 
 	for reason, want := range map[string]string{
 		reasonUnknownFields:       "Kafka kafka/my: unknown fields, which have no effect: spec.kafka.listeners[0].authentification;",
-		reasonFieldsWithoutEffect: "Kafka kafka/my: these fields are kept but have no effect in Keyturn: spec.entityOperator.topicOperator;",
+		reasonFieldsWithoutEffect: "Kafka kafka/my: these fields are kept but have no effect in Keyturn: spec.entityOperator.topicOperator.logging;",
 	} {
 		if !strings.HasPrefix(told[reason], want) {
 			t.Errorf("%s says %q, want %q", reason, told[reason], want)

@@ -10,11 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/featuregate"
+	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
@@ -30,6 +32,35 @@ func TestNothingRunsBesideNodesUnlessTheKafkaAsksForIt(t *testing.T) {
 	if len(got) != 1 || got[0].Name != "my-cluster-entity-operator" || got[0].Secret != "my-cluster-entity-user-operator-certs" ||
 		got[0].CommonName != "my-cluster-entity-user-operator" {
 		t.Errorf("%+v run, want the user operator under the names of Strimzi", got)
+	}
+}
+
+// The ports of one pod are shared by its containers, and a crash of one container must not stop the other.
+func TestTheTopicOperatorRunsAloneOrBesideTheUserOperator(t *testing.T) {
+	t.Parallel()
+	cluster := model.Cluster{Names: model.Names{Cluster: "my-cluster", Namespace: "kafka"}, TopicOperator: &kafkav1.TopicOperator{}}
+	companions := entityoperator.Companions(authority.WithStores, featuregate.Gates{})
+	alone := companions(cluster)
+	if len(alone) != 1 || alone[0].Name != "my-cluster-entity-operator" || alone[0].Secret != "my-cluster-entity-topic-operator-certs" ||
+		alone[0].CommonName != "my-cluster-entity-topic-operator" {
+		t.Errorf("%+v run, want the topic operator under the names of Strimzi", alone)
+	}
+	cluster.UserOperator = &kafkav1.UserOperator{}
+	groups := companion.Groups(companions(cluster))
+	if len(groups) != 1 || len(groups[0]) != 2 {
+		t.Fatalf("%+v run, want both operators in one Deployment", groups)
+	}
+	used := map[int32]string{}
+	for _, container := range groups[0].Deployment(companion.Place{Owner: metaac.OwnerReference()}).Spec.Template.Spec.Containers {
+		for _, port := range container.Ports {
+			if other, taken := used[*port.ContainerPort]; taken {
+				t.Errorf("%s and %s both listen on port %d", other, *container.Name, *port.ContainerPort)
+			}
+			used[*port.ContainerPort] = *container.Name
+		}
+	}
+	if len(used) != 6 || used[groups[0][1].AgentPort()] != "topic-operator" || groups[0][0].Host == groups[0][1].Host || groups[0][0].Member() == groups[0][1].Member() {
+		t.Errorf("the operators are not told from each other: ports %v, %+v", used, groups[0])
 	}
 }
 
@@ -90,6 +121,18 @@ func TestAUserOperatorHasTheSameRightsWhereverItRuns(t *testing.T) {
 		if diff := cmp.Diff(rights(granted), rights(own)); diff != "" {
 			t.Errorf("%s: rights differ (-chart +beside the nodes):\n%s", name, diff)
 		}
+	}
+}
+
+// One that runs elsewhere has no certificate of its own, and reads that of the cluster operator.
+func TestATopicOperatorHasTheSameRightsWhereverItRuns(t *testing.T) {
+	t.Parallel()
+	granted := rights(rulesOfRoles(t, chartstest.TopicOperator))
+	own := append(rights(entityoperator.TopicRules(model.Names{Cluster: "my-cluster"})),
+		" secrets my-cluster-cluster-operator-certs,my-cluster-cluster-ca-cert get")
+	slices.Sort(own)
+	if diff := cmp.Diff(granted, own); diff != "" {
+		t.Errorf("rights differ (-chart +beside the nodes):\n%s", diff)
 	}
 }
 

@@ -24,7 +24,7 @@ type Grant struct {
 // does not accept is named in it, and the grant then holds no anchors.
 func Read(secret, pod map[string][]byte) (Grant, error) {
 	missing := &agent.Missing{}
-	published, pin := missing.Publication(secret, pod)
+	published, pin := missing.Publication(secret, pod, "")
 	if !missing.Empty() {
 		return Grant{}, missing.Err()
 	}

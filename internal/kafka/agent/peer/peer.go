@@ -37,6 +37,8 @@ var errNotLoaded = errors.New("no certificate has been loaded yet: wait until th
 type Options struct {
 	// Certificate is the name of the files with the certificate and its key, without their endings.
 	Certificate string
+	// Process tells it from others that share its pod, empty for one without a name.
+	Process string
 	// NodeDir, TrustDir and PodDir are the mounted directories.
 	NodeDir, TrustDir, PodDir string
 	// Address is listened on for the cluster operator.
@@ -125,7 +127,9 @@ func (p *Peer) look() {
 		return
 	}
 	p.generation = generation
-	matched, err := stores.MatchPeer(stores.Mounted{Node: directories[0], ClusterTrust: directories[1], Pod: directories[2]}, p.options.Certificate)
+	matched, err := stores.MatchPeer(stores.Mounted{
+		Node: directories[0], ClusterTrust: directories[1], Pod: directories[2], Process: p.options.Process,
+	}, p.options.Certificate)
 	if err != nil {
 		p.mounted, p.waiting = nil, err
 		return

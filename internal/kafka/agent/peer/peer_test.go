@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/agent/mount/mounttest"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
@@ -224,4 +226,25 @@ func TestOnlyTheClusterOperatorIsAnswered(t *testing.T) {
 			t.Errorf("%s is answered with %+v", name, report)
 		}
 	}
+}
+
+// Two peers of one pod are pinned by annotations of their own.
+func TestAPeerThatSharesItsPodStartsOnItsOwnPin(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	p.options.Process = agent.TopicOperator
+	p.trusts(p.old)
+	first := p.publish(1, p.old, "", p.old)
+	p.pins(1)
+	p.look()
+	if _, err := p.Credentials(t.Context()); err == nil {
+		t.Error("it starts on the pin of the other peer")
+	}
+	annotations := agenttest.Pod(t, p.published)
+	for file, text := range annotations {
+		annotations[file] = bytes.ReplaceAll(text, []byte(agent.PinAnnotation), []byte(agent.AnnotationOf(agent.TopicOperator, agent.PinAnnotation)))
+	}
+	mounttest.WriteVolume(t, p.path("pod"), annotations)
+	p.look()
+	p.presents(1, first, p.old)
 }

@@ -118,7 +118,7 @@ func (w *waiting) config(m Mounted) contract.Config {
 
 // publication returns the mounted publication, if it is not older than the pin.
 func (w *waiting) publication(m Mounted) publication.Publication {
-	published, pin := w.Publication(m.Node, m.Pod)
+	published, pin := w.Publication(m.Node, m.Pod, m.Process)
 	if published.Revision == pin.Revision && !published.SameContent(pin) {
 		w.Add("publication revision %d as the pod pins it (another content is mounted)", pin.Revision)
 	}

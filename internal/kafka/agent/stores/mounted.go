@@ -19,6 +19,8 @@ type Directory map[string][]byte
 // the other. Match finds that out.
 type Mounted struct {
 	Node, ClusterTrust, ClientsTrust, Config, Pod Directory
+	// Process is the one of those that share the pod, empty for one that has it to itself.
+	Process string
 }
 
 func (m Mounted) trust(d publication.Domain) Directory {

@@ -77,7 +77,7 @@ func TestTheDefinitionsAreAFileOfTheirOwn(t *testing.T) {
 	slices.Sort(names)
 	want := []string{
 		"etcdaccesses.keyturn.dev", "etcdbackups.etcd.database.coreos.com", "etcdclusters.etcd.database.coreos.com", "etcdpkis.keyturn.dev", "kafkaaccesses.access.strimzi.io", "kafkaaccesses.kafka.strimzi.io", "kafkanodepools.kafka.strimzi.io",
-		"kafkas.kafka.strimzi.io", "kafkausers.kafka.strimzi.io", "strimzipodsets.core.strimzi.io",
+		"kafkas.kafka.strimzi.io", "kafkatopics.kafka.strimzi.io", "kafkausers.kafka.strimzi.io", "strimzipodsets.core.strimzi.io",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("definitions differ (-want +got):\n%s", diff)
@@ -90,7 +90,7 @@ func TestTheDefinitionsAreAFileOfTheirOwn(t *testing.T) {
 // Somebody will run kubectl delete -f with a manifest, and with the definitions every Kafka would go.
 func TestDeletingAManifestDeletesNoKafka(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.UserOperator, chartstest.AccessOperator, chartstest.CertManager, chartstest.UserOperatorCertManager, chartstest.EtcdOperator} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.UserOperator, chartstest.TopicOperator, chartstest.AccessOperator, chartstest.CertManager, chartstest.UserOperatorCertManager, chartstest.EtcdOperator} {
 		for _, definition := range all[*apiextensionsv1.CustomResourceDefinition](rendered(t, file)) {
 			t.Errorf("%s holds the definition %s", file, definition.Name)
 		}
@@ -102,7 +102,7 @@ func TestTheOperatorsSelectorLeavesOutOtherProcesses(t *testing.T) {
 	t.Parallel()
 	service := only[*corev1.Service](t, rendered(t, chartstest.ClusterWide))
 	selector := labels.SelectorFromSet(service.Spec.Selector)
-	for _, file := range []string{chartstest.UserOperator, chartstest.AccessOperator, chartstest.EtcdOperator} {
+	for _, file := range []string{chartstest.UserOperator, chartstest.TopicOperator, chartstest.AccessOperator, chartstest.EtcdOperator} {
 		process := only[*appsv1.Deployment](t, rendered(t, file))
 		if selector.Matches(labels.Set(process.Spec.Template.Labels)) {
 			t.Errorf("%s: the operator's Service selects %v", file, process.Spec.Template.Labels)
@@ -272,7 +272,7 @@ func TestOperatorsRunWithoutPrivileges(t *testing.T) {
 		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
-	for _, file := range []string{chartstest.ClusterWide, chartstest.UserOperator, chartstest.AccessOperator, chartstest.EtcdOperator} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.UserOperator, chartstest.TopicOperator, chartstest.AccessOperator, chartstest.EtcdOperator} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			pod := only[*appsv1.Deployment](t, rendered(t, file)).Spec.Template.Spec

@@ -28,7 +28,7 @@ const crds = "../../config/crd"
 // shared are the definitions that Strimzi installs, too.
 func shared() []string {
 	return []string{
-		"access.strimzi.io_kafkaaccesses", "core.strimzi.io_strimzipodsets", "kafka.strimzi.io_kafkanodepools", "kafka.strimzi.io_kafkas", "kafka.strimzi.io_kafkausers",
+		"access.strimzi.io_kafkaaccesses", "core.strimzi.io_strimzipodsets", "kafka.strimzi.io_kafkanodepools", "kafka.strimzi.io_kafkas", "kafka.strimzi.io_kafkatopics", "kafka.strimzi.io_kafkausers",
 	}
 }
 

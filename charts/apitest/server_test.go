@@ -45,6 +45,7 @@ func TestOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "patch", group: "kafka.strimzi.io", resource: "kafkas", subresource: "status", namespace: "kafka"}:         true,
 		{verb: "delete", group: "kafka.strimzi.io", resource: "kafkas", namespace: "kafka"}:                               false,
 		{verb: "patch", group: "kafka.strimzi.io", resource: "kafkausers", subresource: "status", namespace: "kafka"}:     true,
+		{verb: "patch", group: "kafka.strimzi.io", resource: "kafkatopics", subresource: "status", namespace: "kafka"}:    true,
 		{verb: "patch", group: "access.strimzi.io", resource: "kafkaaccesses", subresource: "status", namespace: "kafka"}: true,
 		{verb: "patch", group: "kafka.strimzi.io", resource: "kafkaaccesses", subresource: "status", namespace: "kafka"}:  true,
 		{verb: "patch", group: "kafka.strimzi.io", resource: "kafkaaccesses", namespace: "kafka"}:                         false,

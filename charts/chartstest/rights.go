@@ -28,6 +28,8 @@ const (
 	Namespaced = "keyturn-namespaced.yaml"
 	// UserOperator looks after the users of the Kafka my-cluster in the namespace kafka.
 	UserOperator = "keyturn-user-operator.yaml"
+	// TopicOperator looks after the topics of the Kafka my-cluster in the namespace kafka.
+	TopicOperator = "keyturn-topic-operator.yaml"
 	// AccessOperator watches all namespaces.
 	AccessOperator = "keyturn-access-operator.yaml"
 	// CertManager has the rights for CAs of the type cert-manager.io in all namespaces, beside ClusterWide.

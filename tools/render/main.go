@@ -52,6 +52,11 @@ func manifests() []manifest {
 			arguments: []string{"--set=userOperators[0].cluster=my-cluster", "--set=userOperators[0].namespace=kafka", showOnly, "templates/useroperators.yaml"},
 		},
 		{
+			file:      "keyturn-topic-operator.yaml",
+			about:     "The topic operator of the Kafka cluster my-cluster in the namespace kafka, which must exist; beside keyturn.yaml.",
+			arguments: []string{"--set=topicOperators[0].cluster=my-cluster", "--set=topicOperators[0].namespace=kafka", showOnly, "templates/topicoperators.yaml"},
+		},
+		{
 			file:      "keyturn-access-operator.yaml",
 			about:     "The access operator for all namespaces; beside keyturn.yaml.",
 			arguments: []string{"--set=accessOperator.enabled=true", showOnly, "templates/accessoperator.yaml"},

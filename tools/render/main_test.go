@@ -59,7 +59,7 @@ func TestValuesReachTheOperator(t *testing.T) {
 func TestDefinitionsAreInstalledApart(t *testing.T) {
 	t.Parallel()
 	strimzis := []string{
-		"kafkaaccesses.access.strimzi.io", "kafkanodepools.kafka.strimzi.io", "kafkas.kafka.strimzi.io", "kafkausers.kafka.strimzi.io", "strimzipodsets.core.strimzi.io",
+		"kafkaaccesses.access.strimzi.io", "kafkanodepools.kafka.strimzi.io", "kafkas.kafka.strimzi.io", "kafkatopics.kafka.strimzi.io", "kafkausers.kafka.strimzi.io", "strimzipodsets.core.strimzi.io",
 	}
 	keyturns := []string{
 		"etcdaccesses.keyturn.dev", "etcdbackups.etcd.database.coreos.com", "etcdclusters.etcd.database.coreos.com", "etcdpkis.keyturn.dev", "kafkaaccesses.kafka.strimzi.io",

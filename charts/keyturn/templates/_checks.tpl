@@ -28,6 +28,10 @@
 {{- $account := merge (dict "create" (dig "serviceAccount" "create" true .)) (.serviceAccount | default dict) }}
 {{- $_ := set $accounts (printf "userOperators[%d].serviceAccount" $i) (list (printf "%s-users-%s-%s" $name .namespace .cluster) $account) }}
 {{- end }}
+{{- range $i, $_ := $values.topicOperators }}
+{{- $account := merge (dict "create" (dig "serviceAccount" "create" true .)) (.serviceAccount | default dict) }}
+{{- $_ := set $accounts (printf "topicOperators[%d].serviceAccount" $i) (list (printf "%s-topics-%s-%s" $name .namespace .cluster) $account) }}
+{{- end }}
 {{- if $values.accessOperator.enabled }}
 {{- $_ := set $accounts "accessOperator.serviceAccount" (list (printf "%s-access-operator" $name) $values.accessOperator.serviceAccount) }}
 {{- end }}
@@ -42,7 +46,7 @@
 {{- end }}
 {{- $given := $account.name | default (first $pair) }}
 {{- /* Two entries for one cluster are refused in a sentence of their own. */}}
-{{- if and (hasKey $named $given) (or $account.name (not (hasPrefix "userOperators" $value))) }}
+{{- if and (hasKey $named $given) (or $account.name (not (or (hasPrefix "userOperators" $value) (hasPrefix "topicOperators" $value)))) }}
 {{- fail (printf "%s.name and %s.name are both %s, and each operator would have the rights of both. Set two names." (get $named $given) $value $given) }}
 {{- end }}
 {{- $_ := set $named $given $value }}

@@ -182,6 +182,7 @@ spec:
 {{- define "keyturn.components" -}}
 {{- $components := list "operator" }}
 {{- if .Values.userOperators }}{{ $components = append $components "user-operator" }}{{ end }}
+{{- if .Values.topicOperators }}{{ $components = append $components "topic-operator" }}{{ end }}
 {{- if .Values.accessOperator.enabled }}{{ $components = append $components "access-operator" }}{{ end }}
 {{- if .Values.etcd.enabled }}{{ $components = append $components "etcd-operator" }}{{ end }}
 {{- toYaml $components }}

@@ -16,9 +16,9 @@ says which. Nothing is listed with "*", and nothing outside of namespaces is tou
 - apiGroups: [kafka.strimzi.io]
   resources: [kafkas/finalizers, kafkanodepools/finalizers]
   verbs: [update]
-# The finalizer of users whose Kafka is gone, which would keep a namespace from being deleted. Watched as metadata.
+# The finalizers of users and topics whose Kafka is gone, which would keep a namespace from being deleted. Watched as metadata.
 - apiGroups: [kafka.strimzi.io]
-  resources: [kafkausers]
+  resources: [kafkausers, kafkatopics]
   verbs: [get, list, watch, patch]
 # A KafkaAccess without an access operator gets a status that says so. Watched as metadata.
 - apiGroups: [access.strimzi.io, kafka.strimzi.io]
@@ -60,27 +60,27 @@ says which. Nothing is listed with "*", and nothing outside of namespaces is tou
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch]
-# The identity of the nodes, which is bound to no role, and that of the user operator beside them. Delete takes away the
+# The identity of the nodes, which is bound to no role, and that of the operators beside them. Delete takes away the
 # latter when it is not asked for any more.
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [get, list, watch, create, patch, delete]
-# The user operator beside the nodes, and what it may do.
+# The operators of users and topics beside the nodes, and what they may do.
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
-# Its role and the binding of it: the API server lets the operator grant nothing that it does not have itself.
+# Their role and the binding of it: the API server lets the operator grant nothing that it does not have itself.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, list, watch, create, patch, delete]
 # What that role hands out and is not listed elsewhere: nobody can grant more than it has.
 - apiGroups: [kafka.strimzi.io]
-  resources: [kafkausers/status]
+  resources: [kafkausers/status, kafkatopics/status]
   verbs: [patch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create, get, update]
-# The user operator's leader election writes events of the older form.
+# The leader election of these operators writes events of the older form.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

@@ -23,7 +23,7 @@ const upgradeOnly = 1
 const timeoutMillis = 30_000
 
 // Cluster asks for registered brokers, fenced ones included (KIP-1073, since
-// Kafka 4.0).
+// Kafka 4.0; brokers before that leave them out).
 func (k *Kafka) Cluster(ctx context.Context) (Cluster, error) {
 	ctx, cancel := k.within(ctx)
 	defer cancel()

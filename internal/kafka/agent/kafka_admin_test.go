@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/admintest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // TestKafkaFulfilsTheContractOfAdminClients holds real clusters to what tests of the operator
@@ -21,9 +22,15 @@ func TestKafkaFulfilsTheContractOfAdminClients(t *testing.T) {
 		c := agenttest.Start(t, agenttest.ClusterSpec{
 			KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual(), dual(), dual()},
 		})
+		hidesFenced := release.Compare(version, "4.0.0") < 0
 		admintest.Run(t, func(t *testing.T) admintest.Subject { t.Helper(); return c.Subject(t) })
 		t.Run("all partitions are listed, on however many pages", func(t *testing.T) { longListIsComplete(t, c) })
-		admintest.RunOutage(t, func(t *testing.T) admintest.Outage { t.Helper(); return c.Outage(t) })
+		admintest.RunOutage(t, func(t *testing.T) admintest.Outage {
+			t.Helper()
+			outage := c.Outage(t)
+			outage.HidesFenced = hidesFenced
+			return outage
+		})
 	})
 }
 

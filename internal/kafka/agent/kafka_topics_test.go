@@ -9,13 +9,11 @@ import (
 
 // TestKafkaFulfilsTheContractOfTopicsClients holds single servers to what tests of the topic operator take for granted.
 func TestKafkaFulfilsTheContractOfTopicsClients(t *testing.T) {
-	for network, version := range map[string]string{"127.83.44": newest, "127.83.45": previous} {
-		t.Run(version, func(t *testing.T) {
-			c := agenttest.Start(t, agenttest.ClusterSpec{
-				KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual()},
-				JavaOptions: []string{"-Xms64m", "-Xmx512m", "-XX:+UseSerialGC"},
-			})
-			admintest.RunTopics(t, func(t *testing.T) admintest.TopicsSubject { t.Helper(); return c.TopicsSubject(t) })
+	withEachVersion(t, "127.90", func(t *testing.T, version, network string) {
+		c := agenttest.Start(t, agenttest.ClusterSpec{
+			KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual()},
+			JavaOptions: []string{"-Xms64m", "-Xmx512m", "-XX:+UseSerialGC"},
 		})
-	}
+		admintest.RunTopics(t, func(t *testing.T) admintest.TopicsSubject { t.Helper(); return c.TopicsSubject(t) })
+	})
 }

@@ -2,6 +2,7 @@ package admintest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -10,8 +11,11 @@ import (
 
 func isFenced(t *testing.T, s Subject, id int32) {
 	settles(t, func(ctx context.Context) (bool, error) {
-		b, registered, err := broker(ctx, s, id)
-		return registered && b.Fenced, err
+		b, isListed, err := broker(ctx, s, id)
+		if s.HidesFenced {
+			return err == nil && !isListed, err
+		}
+		return isListed && b.Fenced, err
 	})
 }
 
@@ -29,10 +33,14 @@ func isOutOfSync(t *testing.T, s Subject, id int32) {
 		partitions, err := s.Client.Partitions(ctx)
 		held := admin.Held(partitions, id)
 		return len(held) > 0 && !slices.ContainsFunc(held, func(p admin.Partition) bool {
-			return p.Leader == id || slices.Contains(p.InSync, id)
+			return p.Leader == id || slices.Contains(p.InSync, id) && !isLastInSync(p)
 		}), err
 	})
 }
+
+// isLastInSync reports whether a partition waits for the one replica that has all of its records. Without eligible leader
+// replicas (KIP-966), which clusters have that were made with Kafka 4.1 or later, that one stays in sync.
+func isLastInSync(p admin.Partition) bool { return p.Leader < 0 && len(p.InSync) == 1 }
 
 func isBehind(t *testing.T, s Subject, id int32) {
 	settles(t, func(ctx context.Context) (bool, error) {
@@ -65,7 +73,11 @@ func isForgotten(t *testing.T, s Subject, id int32) {
 		t.Fatal(err)
 	}
 	settles(t, func(ctx context.Context) (bool, error) {
-		_, registered, err := broker(ctx, s, id)
-		return !registered, err
+		if s.HidesFenced {
+			_, isUnknown := errors.AsType[*admin.UnknownBrokerError](s.Client.UnregisterBroker(ctx, id))
+			return isUnknown, nil
+		}
+		_, isListed, err := broker(ctx, s, id)
+		return !isListed, err
 	})
 }

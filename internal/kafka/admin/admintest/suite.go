@@ -32,6 +32,8 @@ type Subject struct {
 	CreateTopic func(ctx context.Context, name string, partitions, replication, minInSync int) error
 	// Unreachable is a client of a cluster that is not there.
 	Unreachable admin.Client
+	// HidesFenced: brokers list only those that take part, as before Kafka 4.0.
+	HidesFenced bool
 }
 
 // Outage is a Subject whose nodes can be stopped and started again.

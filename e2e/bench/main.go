@@ -112,6 +112,7 @@ func (b *bench) measure(ctx context.Context, selected *regexp.Regexp) error {
 		{"reaction", reaction},
 		{"users", users},
 		{"issued", issued},
+		{"topics", topics},
 		{"etcd", etcdReady},
 		{"etcd-clusters", etcdClusters},
 	} {

@@ -19,6 +19,8 @@ type size struct {
 	roll   func(harness.Kafka, context.Context) error
 	// some and many are how many users are applied at once, issued how many an issuer of cert-manager signs.
 	some, many, issued int
+	// topics are how many topics are applied at once.
+	topics int
 	// members are how many an etcd cluster has.
 	members int32
 	// benchmarks are further arguments of Go benchmarks.
@@ -30,7 +32,7 @@ type size struct {
 // whole is what targets are about.
 func whole(idle time.Duration) size {
 	return size{
-		settling: 20 * time.Second, idle: idle, quiet: time.Minute, some: 500, many: 10_000, issued: 100, members: 3,
+		settling: 20 * time.Second, idle: idle, quiet: time.Minute, some: 500, many: 10_000, issued: 100, topics: 5000, members: 3,
 		exercise: harness.Exercise, nothing: limit, rolled: "all 3 nodes", roll: harness.Kafka.Roll,
 		judged: func(figure report.Figure) report.Figure { return figure },
 	}
@@ -40,7 +42,7 @@ func whole(idle time.Duration) size {
 func short() size {
 	const moment, handful = 5 * time.Second, 5
 	return size{
-		settling: moment, idle: moment, quiet: moment, some: handful, many: 2 * handful, issued: handful, members: 1,
+		settling: moment, idle: moment, quiet: moment, some: handful, many: 2 * handful, issued: handful, topics: handful, members: 1,
 		exercise: moment, nothing: moment, rolled: "one of 3 nodes", roll: harness.Kafka.RollOne,
 		benchmarks: []string{"-short", "-benchtime=1x"},
 		judged: func(figure report.Figure) report.Figure {

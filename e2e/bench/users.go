@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -74,7 +73,7 @@ func (b *bench) wave(ctx context.Context, algorithm kafkav1.KeyAlgorithm, count 
 	if err := b.signUsersWith(ctx, algorithm); err != nil {
 		return nil, err
 	}
-	before, err := b.userOperator(ctx)
+	before, err := b.leading(ctx, userProcess)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +85,7 @@ func (b *bench) wave(ctx context.Context, algorithm kafkav1.KeyAlgorithm, count 
 		return nil, err
 	}
 	took := time.Since(begun)
-	after, err := b.userOperator(ctx)
+	after, err := b.leading(ctx, userProcess)
 	if err != nil {
 		return nil, err
 	}
@@ -137,27 +136,6 @@ func (b *bench) quietUsers(ctx context.Context) ([]report.Figure, []string, erro
 		report.AtMost(fmt.Sprintf("%d users, writes beside its Lease in %s", b.size.many, b.size.quiet), float64(len(counted.writes)), 0, "requests", how),
 		report.Observed(fmt.Sprintf("%d users, reads in %s", b.size.many, b.size.quiet), float64(counted.reads), "requests", how),
 	}, nil, nil
-}
-
-// errNoUserOperator is an installation whose user operator has no leader.
-var errNoUserOperator = errors.New("no pod of the user operator leads")
-
-// userOperator is what the leading user operator has taken so far.
-func (b *bench) userOperator(ctx context.Context) (usage, error) {
-	pods, err := b.kube.ProcessPods(ctx, userProcess)
-	if err != nil {
-		return usage{}, err
-	}
-	usages, err := b.usagesOf(ctx, pods)
-	if err != nil {
-		return usage{}, err
-	}
-	for _, used := range usages {
-		if used.leader {
-			return used, nil
-		}
-	}
-	return usage{}, errNoUserOperator
 }
 
 func (b *bench) createUsers(ctx context.Context, count int) error {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
@@ -21,7 +20,7 @@ func besideTheNodes(s *stage) {
 	s.createTopics(allowedTopic)
 	s.servesUser("with-certificate", "mtls", kafkav1.UserTLS)
 	s.servesUser("with-password", "scram", kafkav1.UserSCRAM)
-	before := s.userOperatorPod()
+	before := s.operatorPod()
 
 	r := s.turning(harness.ClusterCA, everybody())
 	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
@@ -29,7 +28,7 @@ func besideTheNodes(s *stage) {
 	r.compare()
 	r.notRestarted()
 
-	after := s.userOperatorPod()
+	after := s.operatorPod()
 	if before.UID != after.UID || restarts(after) > 0 {
 		s.Errorf("the user operator was restarted: pod %s became %s, with %d restarts", before.Name, after.Name, restarts(after))
 	}
@@ -47,17 +46,6 @@ func (s *stage) servesUser(name, listener string, kind kafkav1.UserAuthenticatio
 	s.must(err)
 	s.Cleanup(client.Close)
 	s.step("user "+name+" sends and receives", func() error { return s.isAllowed(client) })
-}
-
-// userOperatorPod is the pod of the user operator beside the nodes, once it is ready.
-func (s *stage) userOperatorPod() *corev1.Pod {
-	s.Helper()
-	pods := &corev1.PodList{}
-	s.must(s.kube.List(s.ctx, pods, client.InNamespace(s.kafka.Namespace), client.MatchingLabels{"strimzi.io/name": clusterName + "-entity-operator"}))
-	if len(pods.Items) != 1 {
-		s.Fatalf("%d pods of the user operator, want one", len(pods.Items))
-	}
-	return &pods.Items[0]
 }
 
 func restarts(pod *corev1.Pod) int32 {

@@ -45,7 +45,7 @@ type scenario struct {
 }
 
 func all() []scenario {
-	return slices.Concat(releaseScenarios(), clusterScenarios(), trustScenarios(), applicationScenarios(), certManagerScenarios(), etcdScenarios())
+	return slices.Concat(releaseScenarios(), clusterScenarios(), trustScenarios(), applicationScenarios(), topicScenarios(), certManagerScenarios(), etcdScenarios())
 }
 
 // releaseScenarios play with the files of a release alone.
@@ -125,6 +125,16 @@ func applicationScenarios() []scenario {
 		{name: "applications/access-across-namespaces", run: accessAcrossNamespaces},
 		{name: "applications/access-follows", run: accessFollows, within: long},
 		{name: "applications/beside-the-nodes", run: besideTheNodes, within: long},
+	}
+}
+
+// topicScenarios play with topics.
+func topicScenarios() []scenario {
+	const long = 20 * time.Minute
+	return []scenario{
+		{name: "topics/created-and-changed", run: topicsCreatedAndChanged},
+		{name: "topics/through-a-rotation", run: topicsThroughARotation, within: long},
+		{name: "topics/deleted-in-every-order", run: topicsDeletedInEveryOrder, within: long},
 	}
 }
 

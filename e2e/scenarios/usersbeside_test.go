@@ -85,7 +85,7 @@ func (s *stage) hasNoClusterRole() {
 	s.must(s.kube.List(s.ctx, bindings))
 	for _, binding := range bindings.Items {
 		for _, subject := range binding.Subjects {
-			if subject.Namespace == s.kafka.Namespace && subject.Name == s.userOperatorPod().Spec.ServiceAccountName {
+			if subject.Namespace == s.kafka.Namespace && subject.Name == s.operatorPod().Spec.ServiceAccountName {
 				s.Errorf("ClusterRoleBinding %s is about the user operator", binding.Name)
 			}
 		}

@@ -31,6 +31,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/podset"
+	topicmodel "github.com/keyturn/keyturn/internal/topic/model"
 	usermodel "github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -166,12 +167,27 @@ func gatesOf(flag string) (featuregate.Gates, error) {
 
 func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
 	cached := controller.CacheOptions(o.watchNamespaces)
-	cached.ByObject[&kafkav1.KafkaUser{}] = release.Cached()
+	cached.ByObject[&kafkav1.KafkaUser{}], cached.ByObject[&kafkav1.KafkaTopic{}] = release.Cached(), release.Cached()
 	cached.ByObject[&accessv1alpha1.KafkaAccess{}], cached.ByObject[&kafkav1beta2.KafkaAccess{}] = trimmedMetadata(), trimmedMetadata()
 	options := o.process.managerOptions(scheme, logger, cached)
 	options.Client = controller.ClientOptions()
 	options.Controller.MaxConcurrentReconciles = o.concurrentObjects
 	return options
+}
+
+// releaseFinalizers starts to remove the finalizers of a kind, which has none without a definition.
+func releaseFinalizers(mgr watches.Manager, kind string, reconciler *release.Reconciler) error {
+	isServed, err := mgr.Serves(kafkav1.GroupVersion.WithKind(kind))
+	if err != nil {
+		return fmt.Errorf("looking for the definition of %s: %w", kind, err)
+	}
+	if !isServed {
+		return nil
+	}
+	if err := reconciler.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("adding controllers: %w", err)
+	}
+	return nil
 }
 
 func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.ServerClock) error {
@@ -181,10 +197,14 @@ func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.
 		return fmt.Errorf("adding controllers: %w", err)
 	}
 	released := release.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn")}
-	if err := release.Users(released).SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("adding controllers: %w", err)
+	for kind, reconciler := range map[string]*release.Reconciler{
+		kafkav1.KindKafkaUser: release.Users(released), kafkav1.KindKafkaTopic: release.Topics(released),
+	} {
+		if err := releaseFinalizers(mgr, kind, reconciler); err != nil {
+			return err
+		}
 	}
-	if err := reportUnattended(mgr, usermodel.Unattended(), binding.Unattended(binding.Public()), binding.Unattended(binding.Proposed())); err != nil {
+	if err := reportUnattended(mgr, usermodel.Unattended(), topicmodel.Unattended(), binding.Unattended(binding.Public()), binding.Unattended(binding.Proposed())); err != nil {
 		return err
 	}
 	figures := controller.NewMetrics()

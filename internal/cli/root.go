@@ -109,7 +109,7 @@ func newOperatorsRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := newRootCommand(asItself(), pflag.NewFlagSet("none", pflag.ContinueOnError), stdout, stderr)
 	probes := &cobra.Command{Use: "probe", Short: "Count what a client loses", Args: noArguments}
 	probes.AddCommand(newProbeClientCommand())
-	root.AddCommand(newOperatorCommand(), newUserOperatorCommand(), newAccessOperatorCommand(), newEtcdOperatorCommand(), probes)
+	root.AddCommand(newOperatorCommand(), newUserOperatorCommand(), newTopicOperatorCommand(), newAccessOperatorCommand(), newEtcdOperatorCommand(), probes)
 	return root
 }
 

@@ -131,7 +131,7 @@ func TestHelpLeavesConnectionFlagsToOptions(t *testing.T) {
 
 func TestEachProgramHasItsOwnCommands(t *testing.T) {
 	t.Parallel()
-	operators := []string{"operator", "user-operator", "access-operator", "etcd-operator"}
+	operators := []string{"operator", "user-operator", "topic-operator", "access-operator", "etcd-operator"}
 	for file, want := range map[string][]string{
 		"keyturn":         append(operators, "completion", "probe", "version"),
 		"kubectl-keyturn": {"check", "completion", "options", "plan", "probe", "rotate", "status", "version"},

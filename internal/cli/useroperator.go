@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,8 +14,6 @@ import (
 
 	"github.com/keyturn/keyturn/internal/issuer/certmanager"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
-	"github.com/keyturn/keyturn/internal/kafka/agent/peer"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
@@ -32,7 +28,7 @@ type userOperatorOptions struct {
 	cluster     types.NamespacedName
 	concurrency int
 	pkcs12      bool
-	certificate string
+	beside      besideOptions
 	// featureGates are as the flag says.
 	featureGates string
 	reissueRate  int
@@ -55,7 +51,7 @@ func newUserOperatorCommand() *cobra.Command {
 	flags.StringVar(&o.cluster.Name, "cluster", "", "Kafka cluster whose users are looked after")
 	flags.StringVar(&o.cluster.Namespace, "namespace", "", "namespace of the Kafka cluster and of its users")
 	flags.BoolVar(&o.pkcs12, "pkcs12", true, "write PKCS#12 stores beside the PEM keys and certificates of users")
-	flags.StringVar(&o.certificate, "mounted-certificate", "", "name of the mounted certificate to connect to Kafka with, in a pod beside the nodes; empty means that of the cluster operator, read from its Secret")
+	o.beside.addFlags(flags)
 	flags.StringVar(&o.featureGates, "feature-gates", "", featureGatesUsage)
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 8, "users reconciled at the same time")
 	flags.StringVar(&o.secretPrefix, "secret-prefix", "", "prefix of the names of users' Secrets")
@@ -121,7 +117,7 @@ func (o *userOperatorOptions) addController(mgr watches.Manager, serverClock *ku
 			return fmt.Errorf("registering metrics: %w", err)
 		}
 	}
-	source, err := o.credentials(mgr)
+	source, err := o.beside.credentials(mgr, controller.StoredCredentials(mgr.GetAPIReader(), o.cluster))
 	if err != nil {
 		return err
 	}
@@ -152,25 +148,8 @@ func (o *userOperatorOptions) addController(mgr watches.Manager, serverClock *ku
 // definitions are in none.
 func (o *userOperatorOptions) certificates(mgr ctrl.Manager) (certmanager.WatchOptions, error) {
 	options, err := watchOptions(mgr, []string{o.cluster.Namespace})
-	if o.certificate != "" {
+	if o.beside.certificate != "" {
 		options.Metadata = nil
 	}
 	return options, err
-}
-
-// credentials are what the process presents to Kafka. Beside the nodes it is a peer of theirs, whether it acts or not.
-func (o *userOperatorOptions) credentials(mgr ctrl.Manager) (mtls.Source, error) {
-	if o.certificate == "" {
-		return controller.StoredCredentials(mgr.GetAPIReader(), o.cluster), nil
-	}
-	options := peer.Defaults(o.certificate)
-	options.Clock, options.Log = clock.RealClock{}, slog.New(logr.ToSlogHandler(mgr.GetLogger()))
-	beside := peer.New(options)
-	if err := mgr.Add(beside); err != nil {
-		return nil, fmt.Errorf("adding the peer of the nodes: %w", err)
-	}
-	if err := mgr.AddReadyzCheck("certificate", beside.Ready); err != nil {
-		return nil, fmt.Errorf("adding health checks: %w", err)
-	}
-	return beside.Credentials, nil
 }

@@ -54,6 +54,10 @@ func TestOperatorsServeTheMetricsThatAreListed(t *testing.T) {
 				`keyturn_user_resources{cluster="my-cluster",namespace="scraped",ready="true"} 0`,
 			},
 		},
+		"topic-operator": {
+			arguments: []string{"--cluster=my-cluster", "--namespace=scraped"},
+			want:      []string{`leader_election_master_status{name="my-cluster-topic-operator"} 1`, "keyturn_operator_clock_ahead_seconds "},
+		},
 		"access-operator": {
 			arguments: []string{watching},
 			want:      []string{`leader_election_master_status{name="keyturn-access-operator"} 1`, `keyturn_access_resources{ready="true"} 0`},

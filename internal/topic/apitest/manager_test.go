@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -63,12 +64,12 @@ func (w *world) run(kafka admin.TopicsClient, name string, configure ...func(*ct
 
 func (w *world) runCounted(counted *traffic, kafka admin.TopicsClient, name string, configure ...func(*ctrl.Options)) (end func()) {
 	w.t.Helper()
-	server := rest.CopyConfig(apiServer)
+	server := rest.CopyConfig(cmp.Or(w.rights, apiServer))
 	server.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		counted.next = next
 		return counted
 	})
-	observer := watches.NewObserver(clock.RealClock{})
+	observer := cmp.Or(w.observer, watches.NewObserver(clock.RealClock{}))
 	ofCluster := types.NamespacedName{Namespace: w.namespace, Name: name}
 	options := ctrl.Options{
 		Scheme: w.person.Scheme(), Cache: controller.CacheOptions(ofCluster), Logger: logr.Discard(),

@@ -31,6 +31,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
 	"github.com/keyturn/keyturn/internal/kafka/topics"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/topic/controller"
 )
 
@@ -77,6 +78,9 @@ type world struct {
 	writer    *countingClient
 	events    *events.FakeRecorder
 	operator  *controller.Reconciler
+	// rights are those of an operator that runs, nil for all, and observer is what it knows of its watches, nil for one of the real time.
+	rights   *rest.Config
+	observer *watches.Observer
 }
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }

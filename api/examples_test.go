@@ -90,6 +90,16 @@ func TestExampleOfAnApplicationIsWithoutFault(t *testing.T) {
 	}
 }
 
+func TestExampleOfATopicIsWithoutFault(t *testing.T) {
+	t.Parallel()
+	for _, document := range documents(t, []string{filepath.Join("..", "examples", "topics", "topic.yaml")}) {
+		topic := admitted[kafkav1.KafkaTopic](t, newAdmission(t, kafkaTopics, "v1"), merged(t, "metadata: {namespace: kafka}", document))
+		if cluster := topic.Labels["strimzi.io/cluster"]; cluster != "my-cluster" {
+			t.Errorf("the topic is one of cluster %q", cluster)
+		}
+	}
+}
+
 // The issuer of the example is the one that the Kafka names, it signs with the example's CA, and nodes are not pointed to
 // the Secret with the key of that CA.
 func TestExampleOfCertManagerIsWithoutFault(t *testing.T) {

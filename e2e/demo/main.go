@@ -1,4 +1,4 @@
-// Demo creates a Kafka cluster and the application of the examples on the Kubernetes of
+// Demo creates a Kafka cluster, the topic and the application of the examples on the Kubernetes of
 // $KUBECONFIG, restarts all nodes while real clients work, replaces the keys of both CAs,
 // and reports what clients and the application lost. It ends with an etcd cluster.
 package main
@@ -75,6 +75,7 @@ type demo struct {
 
 func (d demo) show(ctx context.Context) error {
 	values := d.kafka.ApplicationOperators()
+	d.withTopics(values)
 	values["etcd"] = map[string]any{"enabled": true}
 	// The chart gives rights in it, and cannot do so before it exists.
 	if err := d.kube.CreateNamespace(ctx, namespace); err != nil {
@@ -84,6 +85,9 @@ func (d demo) show(ctx context.Context) error {
 		return err
 	}
 	if err := d.create(ctx); err != nil {
+		return err
+	}
+	if err := d.createTopic(ctx); err != nil {
 		return err
 	}
 	if err := d.startApplication(ctx); err != nil {

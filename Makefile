@@ -33,7 +33,7 @@ newest_kafka = $(shell awk '/^- version:/ {print $$3; exit}' charts/keyturn/valu
 
 # RUN selects end-to-end scenarios, for example RUN='^cluster/'.
 RUN        ?=
-SHORT_RUN  ?= ^($(if $(KUBECONFIG),,release/quickstart|)cluster/created-|trust/cluster-ca-key-replaced-without-restart|applications/user-connects|certmanager/created|etcd/created)
+SHORT_RUN  ?= ^($(if $(KUBECONFIG),,release/quickstart|)cluster/created-|trust/cluster-ca-key-replaced-without-restart|applications/user-connects|topics/created|certmanager/created|etcd/created)
 E2E_TIMEOUT ?= 90m
 
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.

@@ -267,8 +267,12 @@ func TestADeletedObjectTakesOnlyItsOwnTopicAlong(t *testing.T) {
 			observed(of("a", 0, known("a", 1), deleted), held(2, 1, 1)), expected{id: one, letGo: true, event: model.TopicKept},
 		},
 		"not one that it never knew": {observed(of("a", 0, deleted), held(1, 1, 1)), expected{letGo: true, event: model.TopicKept}},
-		"none where there is none":   {observed(of("a", 0, deleted), nil), expected{letGo: true}},
-		"none that is gone":          {observed(of("a", 0, known("a", 1), deleted), nil), expected{id: one, letGo: true}},
+		"not one that it never knew, of a Kafka that does not answer": {
+			model.Observed{Topic: of("a", 0, deleted), Cluster: "my-cluster", Kafka: &kafkav1.Kafka{}, Unknown: &model.Remark{Reason: model.KafkaUnreachable}, Now: noon()},
+			expected{letGo: true, event: model.TopicKept},
+		},
+		"none where there is none": {observed(of("a", 0, deleted), nil), expected{letGo: true}},
+		"none that is gone":        {observed(of("a", 0, known("a", 1), deleted), nil), expected{id: one, letGo: true}},
 		"not one that another manages": {
 			observed(of("a", 0, known("a", 1), deleted), held(1, 1, 1), of("b", 1, named("a"))), expected{id: one, letGo: true, event: model.TopicKept},
 		},

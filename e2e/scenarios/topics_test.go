@@ -15,8 +15,6 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
-	"github.com/keyturn/keyturn/internal/kafka/authorities"
-	"github.com/keyturn/keyturn/internal/rotation"
 )
 
 const myTopic = "my-topic"
@@ -102,7 +100,7 @@ func topicsThroughARotation(s *stage) {
 					return err
 				}
 				phase, _ := a.Phase(kafka)
-				if a.Turned(now, []*x509.Certificate{outgoing.Certificate()}) && slices.Contains([]rotation.Phase{authorities.RaftRemainder, rotation.Trusted}, phase) {
+				if a.Turned(now, []*x509.Certificate{outgoing.Certificate()}) && slices.Contains(harness.SettledPhases(), phase) {
 					s.notes = append(s.notes, fmt.Sprintf("%d topics were created, changed and deleted while the %s got a new key", i+1, a))
 					return nil
 				}
@@ -253,17 +251,32 @@ func (s *stage) untilTopic(name, reason string, holds func(condition.Condition) 
 // holdsTopic compares a topic in Kafka with the partitions and the settings that it shall have.
 func (s *stage) holdsTopic(admin *harness.Admin, name string, partitions int, config map[string]string) {
 	s.Helper()
-	topics, err := admin.ListTopics(s.ctx, name)
-	s.must(err)
-	if got := len(topics[name].Partitions); got != partitions {
-		s.Errorf("topic %s has %d partitions, not %d", name, got, partitions)
-	}
-	s.step("settings of "+name, func() error { return s.untilConfig(admin, name, config) })
+	s.step("partitions and settings of "+name, func() error {
+		return errors.Join(s.untilPartitions(admin, name, partitions), s.untilConfig(admin, name, config))
+	})
 }
 
-// untilConfig waits until all brokers that answer say that a topic sets this and nothing else.
+// kafkaLearns is longer than brokers take to learn of a change, and the topic operator of one by others.
+const kafkaLearns = 2 * time.Minute
+
+// untilPartitions waits until a broker says that a topic has so many partitions.
+func (s *stage) untilPartitions(admin *harness.Admin, topic string, want int) error {
+	began := time.Now()
+	return harness.Poll(s.ctx, func() (bool, error) {
+		topics, err := admin.ListTopics(s.ctx, topic)
+		if err != nil {
+			return false, err
+		}
+		got := len(topics[topic].Partitions)
+		if got != want && time.Since(began) > kafkaLearns {
+			return false, fmt.Errorf("topic %s has %d partitions, not %d", topic, got, want)
+		}
+		return got == want, nil
+	})
+}
+
+// untilConfig waits until a broker says that a topic sets this and nothing else.
 func (s *stage) untilConfig(admin *harness.Admin, topic string, want map[string]string) error {
-	const limit = 2 * time.Minute
 	began := time.Now()
 	return harness.Poll(s.ctx, func() (bool, error) {
 		described, err := admin.DescribeTopicConfigs(s.ctx, topic)
@@ -277,7 +290,7 @@ func (s *stage) untilConfig(admin *harness.Admin, topic string, want map[string]
 			}
 		}
 		isSame := fmt.Sprint(got) == fmt.Sprint(want)
-		if !isSame && time.Since(began) > limit {
+		if !isSame && time.Since(began) > kafkaLearns {
 			return false, fmt.Errorf("topic %s sets %v, not %v", topic, got, want)
 		}
 		return isSame, nil

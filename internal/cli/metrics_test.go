@@ -20,6 +20,7 @@ import (
 	kafka "github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
+	topic "github.com/keyturn/keyturn/internal/topic/controller"
 	user "github.com/keyturn/keyturn/internal/user/controller"
 )
 
@@ -35,7 +36,7 @@ func TestTheMetricsOfOperatorsAreListed(t *testing.T) {
 	}
 	var lines []string
 	for _, collector := range []prometheus.Collector{
-		runtimes, kafka.NewMetrics(), user.NewMetrics(types.NamespacedName{}), accesses.NewMetrics(), etcd.NewMetrics(),
+		runtimes, kafka.NewMetrics(), user.NewMetrics(types.NamespacedName{}), topic.NewMetrics(types.NamespacedName{}), accesses.NewMetrics(), etcd.NewMetrics(),
 		watches.NewObserver(clock.RealClock{}), clockFigure(kube.NewServerClock(clock.RealClock{})),
 	} {
 		lines = append(lines, descriptions(t, collector)...)

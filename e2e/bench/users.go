@@ -33,11 +33,7 @@ const (
 
 // users measures how long users wait for their certificates, and what many of them cost.
 func users(ctx context.Context, b *bench) (*finding, error) {
-	err := b.install(ctx, map[string]any{"userOperators": []map[string]any{{
-		"namespace": namespace, "cluster": cluster,
-		"resources": map[string]any{"requests": map[string]string{"memory": "64Mi"}, "limits": map[string]string{"memory": "256Mi"}},
-	}}})
-	if err != nil {
+	if err := b.install(ctx, map[string]any{"userOperators": ofTheCluster()}); err != nil {
 		return nil, err
 	}
 	found := &finding{}

@@ -84,14 +84,10 @@ func (d demo) show(ctx context.Context) error {
 	if err := d.kube.InstallWith(ctx, d.journal, values); err != nil {
 		return err
 	}
-	if err := d.create(ctx); err != nil {
-		return err
-	}
-	if err := d.createTopic(ctx); err != nil {
-		return err
-	}
-	if err := d.startApplication(ctx); err != nil {
-		return err
+	for _, begin := range []func(context.Context) error{d.create, d.createTopic, d.startApplication} {
+		if err := begin(ctx); err != nil {
+			return err
+		}
 	}
 	ok := true
 	for _, play := range []func(context.Context) (act, error){d.restart, d.replace} {

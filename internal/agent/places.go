@@ -84,9 +84,10 @@ func AnnotationOf(process, annotation string) string {
 
 // PublicationAnnotations are those by which processes in a pod are told what is published to them.
 func PublicationAnnotations() []string {
-	var all []string
-	for _, process := range []string{"", TopicOperator} {
-		for _, annotation := range []string{PinAnnotation, PublishedAnnotation, GivenAnnotation} {
+	processes, annotations := []string{"", TopicOperator}, []string{PinAnnotation, PublishedAnnotation, GivenAnnotation}
+	all := make([]string, 0, len(processes)*len(annotations))
+	for _, process := range processes {
+		for _, annotation := range annotations {
 			all = append(all, AnnotationOf(process, annotation))
 		}
 	}

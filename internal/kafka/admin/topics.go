@@ -275,7 +275,7 @@ func (k *Kafka) topicChanged(doing, topic string, code int16, message *string) e
 
 // timeoutMillis is how long brokers wait for the controller: no longer than the request itself takes.
 func (k *Kafka) timeoutMillis() int32 {
-	return int32(min(k.options.Timeout.Milliseconds(), maxTimeoutMillis))
+	return int32(max(min(k.options.Timeout.Milliseconds(), maxTimeoutMillis), 0))
 }
 
 const maxTimeoutMillis = 1<<31 - 1

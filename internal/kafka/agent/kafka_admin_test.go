@@ -17,21 +17,23 @@ import (
 // take for granted.
 func TestKafkaFulfilsTheContractOfAdminClients(t *testing.T) {
 	t.Parallel()
-	withEachVersion(t, "127.86", func(t *testing.T, version, network string) {
-		t.Parallel()
-		c := agenttest.Start(t, agenttest.ClusterSpec{
-			KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual(), dual(), dual()},
+	for version, network := range eachVersion("127.86") {
+		t.Run("Kafka "+version, func(t *testing.T) {
+			t.Parallel()
+			c := agenttest.Start(t, agenttest.ClusterSpec{
+				KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual(), dual(), dual()},
+			})
+			hidesFenced := release.Compare(version, "4.0.0") < 0
+			admintest.Run(t, func(t *testing.T) admintest.Subject { t.Helper(); return c.Subject(t) })
+			t.Run("all partitions are listed, on however many pages", func(t *testing.T) { longListIsComplete(t, c) })
+			admintest.RunOutage(t, func(t *testing.T) admintest.Outage {
+				t.Helper()
+				outage := c.Outage(t)
+				outage.HidesFenced = hidesFenced
+				return outage
+			})
 		})
-		hidesFenced := release.Compare(version, "4.0.0") < 0
-		admintest.Run(t, func(t *testing.T) admintest.Subject { t.Helper(); return c.Subject(t) })
-		t.Run("all partitions are listed, on however many pages", func(t *testing.T) { longListIsComplete(t, c) })
-		admintest.RunOutage(t, func(t *testing.T) admintest.Outage {
-			t.Helper()
-			outage := c.Outage(t)
-			outage.HidesFenced = hidesFenced
-			return outage
-		})
-	})
+	}
 }
 
 // longListIsComplete makes two topics of which the first ends on the third page.

@@ -16,24 +16,27 @@ import (
 // TestServersRefuseWhatIsBelowALimitOfTheirRelease holds the table of limits against the servers' own checks, and that
 // what one release refuses the release before accepts.
 func TestServersRefuseWhatIsBelowALimitOfTheirRelease(t *testing.T) {
-	withEachVersion(t, "127.89", func(t *testing.T, version, network string) {
-		t.Parallel()
-		kafka, err := kafkajava.Find(agenttest.KafkaHome(t, version), os.Getenv("JAVA_HOME"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		of, _ := release.Of(version)
-		for _, limit := range everyLimit() {
-			said, accepted := formatsWith(t, kafka, network, fmt.Sprintf("%s=%d", limit.Key, limit.AtLeast-1))
-			isListed := strings.Contains(fmt.Sprint(of.Limits), fmt.Sprint(limit))
-			if accepted == isListed || !accepted && !strings.Contains(said, limit.Key) {
-				t.Errorf("%s below %d is accepted: %t; it says %s", limit.Key, limit.AtLeast, accepted, said)
+	t.Parallel()
+	for version, network := range eachVersion("127.89") {
+		t.Run("Kafka "+version, func(t *testing.T) {
+			t.Parallel()
+			kafka, err := kafkajava.Find(agenttest.KafkaHome(t, version), os.Getenv("JAVA_HOME"))
+			if err != nil {
+				t.Fatal(err)
 			}
-			if said, accepted := formatsWith(t, kafka, network, fmt.Sprintf("%s=%d", limit.Key, limit.AtLeast)); !accepted {
-				t.Errorf("%s of %d is refused: %s", limit.Key, limit.AtLeast, said)
+			of, _ := release.Of(version)
+			for _, limit := range everyLimit() {
+				said, accepted := formatsWith(t, kafka, network, fmt.Sprintf("%s=%d", limit.Key, limit.AtLeast-1))
+				isListed := strings.Contains(fmt.Sprint(of.Limits), fmt.Sprint(limit))
+				if accepted == isListed || !accepted && !strings.Contains(said, limit.Key) {
+					t.Errorf("%s below %d is accepted: %t; it says %s", limit.Key, limit.AtLeast, accepted, said)
+				}
+				if said, accepted := formatsWith(t, kafka, network, fmt.Sprintf("%s=%d", limit.Key, limit.AtLeast)); !accepted {
+					t.Errorf("%s of %d is refused: %s", limit.Key, limit.AtLeast, said)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // everyLimit are the limits of the newest release, which has those of all before.

@@ -17,15 +17,17 @@ import (
 // take for granted. Its agent is told to leave it alone.
 func TestServerFulfilsTheContractOfReloads(t *testing.T) {
 	t.Parallel()
-	withEachVersion(t, "127.87", func(t *testing.T, version, network string) {
-		t.Parallel()
-		reloadtest.Run(t, func(t *testing.T) reloadtest.Subject {
-			t.Helper()
-			return leftAlone(t, rotate(t, version, agenttest.ClusterSpec{
-				Network: network, Nodes: [][]string{dual()}, Extra: []publication.Role{agenttest.OpenListener},
-			}))
+	for version, network := range eachVersion("127.87") {
+		t.Run("Kafka "+version, func(t *testing.T) {
+			t.Parallel()
+			reloadtest.Run(t, func(t *testing.T) reloadtest.Subject {
+				t.Helper()
+				return leftAlone(t, rotate(t, version, agenttest.ClusterSpec{
+					Network: network, Nodes: [][]string{dual()}, Extra: []publication.Role{agenttest.OpenListener},
+				}))
+			})
 		})
-	})
+	}
 }
 
 // leftAlone is the only node of a cluster, whose agent reloads nothing and deletes no

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -24,16 +25,18 @@ import (
 // newest is the version of Kafka that tests run which no version makes a difference to.
 const newest = "4.3.1"
 
-// withEachVersion runs a test with the first and the last patch of each release of Kafka. networks begins the addresses
-// of its nodes, which differ from test to test.
-func withEachVersion(t *testing.T, networks string, test func(t *testing.T, version, network string)) {
-	t.Helper()
-	at := 0
-	for _, of := range release.All() {
-		for _, version := range slices.Compact([]string{of.Patches[0], of.Patches[len(of.Patches)-1]}) {
-			at++
-			network := fmt.Sprintf("%s.%d", networks, at)
-			t.Run("Kafka "+version, func(t *testing.T) { test(t, version, network) })
+// eachVersion are the first and the last patch of each release of Kafka, each with a network for its nodes. networks begins
+// those of one test.
+func eachVersion(networks string) iter.Seq2[string, string] {
+	return func(yield func(version, network string) bool) {
+		at := 0
+		for _, of := range release.All() {
+			for _, version := range slices.Compact([]string{of.Patches[0], of.Patches[len(of.Patches)-1]}) {
+				at++
+				if !yield(version, fmt.Sprintf("%s.%d", networks, at)) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -217,30 +220,32 @@ func (r *rotation) raft(t *testing.T, n *agenttest.Node) publication.RoleReport 
 // the whole of a replacement.
 func TestAuthorityIsReplacedWithoutARestart(t *testing.T) {
 	t.Parallel()
-	withEachVersion(t, "127.84", func(t *testing.T, version, network string) {
-		t.Parallel()
-		r := rotate(t, version, agenttest.ClusterSpec{Network: network, Nodes: [][]string{controller(), broker()}})
-		started := []publication.RoleReport{r.raft(t, r.Nodes[0]), r.raft(t, r.Nodes[1])}
+	for version, network := range eachVersion("127.84") {
+		t.Run("Kafka "+version, func(t *testing.T) {
+			t.Parallel()
+			r := rotate(t, version, agenttest.ClusterSpec{Network: network, Nodes: [][]string{controller(), broker()}})
+			started := []publication.RoleReport{r.raft(t, r.Nodes[0]), r.raft(t, r.Nodes[1])}
 
-		r.publish(t, r.old, agenttest.Wish{Cluster: r.both()})
-		r.serves(t, "the old authority", r.before())
+			r.publish(t, r.old, agenttest.Wish{Cluster: r.both()})
+			r.serves(t, "the old authority", r.before())
 
-		r.publish(t, r.renewed, agenttest.Wish{Cluster: r.both()})
-		r.serves(t, "the old authority", r.before())
-		r.serves(t, "the new authority", r.after())
+			r.publish(t, r.renewed, agenttest.Wish{Cluster: r.both()})
+			r.serves(t, "the old authority", r.before())
+			r.serves(t, "the new authority", r.after())
 
-		r.publish(t, r.renewed, agenttest.Wish{Cluster: r.after(), Raft: r.both()})
-		r.serves(t, "the old authority", r.before())
-		r.serves(t, "the new authority", r.after())
-		r.refuses(t, r.old[1])
+			r.publish(t, r.renewed, agenttest.Wish{Cluster: r.after(), Raft: r.both()})
+			r.serves(t, "the old authority", r.before())
+			r.serves(t, "the new authority", r.after())
+			r.refuses(t, r.old[1])
 
-		for i, n := range r.Nodes {
-			if diff := cmp.Diff(started[i], r.raft(t, n)); diff != "" {
-				t.Errorf("the Raft client of node %d (-started +now):\n%s", i, diff)
+			for i, n := range r.Nodes {
+				if diff := cmp.Diff(started[i], r.raft(t, n)); diff != "" {
+					t.Errorf("the Raft client of node %d (-started +now):\n%s", i, diff)
+				}
 			}
-		}
-		if diff := cmp.Diff(started[1], r.AwaitLoaded(t, r.Nodes[1]).Roles[contract.ControlPlaneListener]); diff != "" {
-			t.Errorf("the control plane of the broker, which does not listen there (-Raft client +report):\n%s", diff)
-		}
-	})
+			if diff := cmp.Diff(started[1], r.AwaitLoaded(t, r.Nodes[1]).Roles[contract.ControlPlaneListener]); diff != "" {
+				t.Errorf("the control plane of the broker, which does not listen there (-Raft client +report):\n%s", diff)
+			}
+		})
+	}
 }

@@ -9,11 +9,13 @@ import (
 
 // TestKafkaFulfilsTheContractOfTopicsClients holds single servers to what tests of the topic operator take for granted.
 func TestKafkaFulfilsTheContractOfTopicsClients(t *testing.T) {
-	withEachVersion(t, "127.90", func(t *testing.T, version, network string) {
-		c := agenttest.Start(t, agenttest.ClusterSpec{
-			KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual()},
-			JavaOptions: []string{"-Xms64m", "-Xmx512m", "-XX:+UseSerialGC"},
+	for version, network := range eachVersion("127.90") {
+		t.Run("Kafka "+version, func(t *testing.T) {
+			c := agenttest.Start(t, agenttest.ClusterSpec{
+				KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual()},
+				JavaOptions: []string{"-Xms64m", "-Xmx512m", "-XX:+UseSerialGC"},
+			})
+			admintest.RunTopics(t, func(t *testing.T) admintest.TopicsSubject { t.Helper(); return c.TopicsSubject(t) })
 		})
-		admintest.RunTopics(t, func(t *testing.T) admintest.TopicsSubject { t.Helper(); return c.TopicsSubject(t) })
-	})
+	}
 }

@@ -11,14 +11,16 @@ import (
 
 // TestKafkaFulfilsTheContractOfUsersClients holds single servers to what tests of the user operator take for granted.
 func TestKafkaFulfilsTheContractOfUsersClients(t *testing.T) {
-	withEachVersion(t, "127.85", func(t *testing.T, version, network string) {
-		c := agenttest.Start(t, agenttest.ClusterSpec{
-			KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual()},
-			JavaOptions: []string{"-Xms64m", "-Xmx256m", "-XX:+UseSerialGC"},
+	for version, network := range eachVersion("127.85") {
+		t.Run("Kafka "+version, func(t *testing.T) {
+			c := agenttest.Start(t, agenttest.ClusterSpec{
+				KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual()},
+				JavaOptions: []string{"-Xms64m", "-Xmx256m", "-XX:+UseSerialGC"},
+			})
+			admintest.RunUsers(t, func(t *testing.T) admintest.UsersSubject { t.Helper(); return c.UsersSubject(t) })
+			t.Run("a server that starts has the passwords of all users but those that were revoked", func(t *testing.T) { passwordsOutlive(t, c) })
 		})
-		admintest.RunUsers(t, func(t *testing.T) admintest.UsersSubject { t.Helper(); return c.UsersSubject(t) })
-		t.Run("a server that starts has the passwords of all users but those that were revoked", func(t *testing.T) { passwordsOutlive(t, c) })
-	})
+	}
 }
 
 // passwordsOutlive restarts a server of which passwords were revoked: had they been deleted, it would have none.

@@ -21,14 +21,18 @@ const (
 // operatorTemplate is what the user adds to the pod of the operators beside the nodes, in the form of server-side apply.
 type operatorTemplate struct {
 	pullSecrets []corev1.LocalObjectReference
-	pod         coreac.PodSpecApplyConfiguration
+	// pod is nil where nothing is added.
+	pod *coreac.PodSpecApplyConfiguration
 	// env is the environment of containers by their names.
 	env map[string][]coreac.EnvVarApplyConfiguration
 }
 
 // podSpec is a copy that may be added to.
 func (t operatorTemplate) podSpec() *coreac.PodSpecApplyConfiguration {
-	spec := t.pod
+	if t.pod == nil {
+		return coreac.PodSpec()
+	}
+	spec := *t.pod
 	return &spec
 }
 
@@ -42,7 +46,8 @@ func (r *resolver) resolveOperatorTemplate(template *kafkav1.EntityOperatorTempl
 		pulling := &kafkav1.PodTemplate{ImagePullSecrets: pod.ImagePullSecrets}
 		r.checkTemplate(r.kafkaObject(), path, pulling)
 		resolved.pullSecrets = r.in.Settings.pullSecrets(pulling)
-		if err := inForm(schedulingOf(pod), &resolved.pod); err != nil {
+		resolved.pod = coreac.PodSpec()
+		if err := inForm(schedulingOf(pod), resolved.pod); err != nil {
 			r.errorf(r.kafkaObject(), "%s.pod: %v", path, err)
 		}
 	}

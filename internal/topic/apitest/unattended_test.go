@@ -17,7 +17,7 @@ func TestATopicWithoutAnOperatorSaysSoUntilOneStarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.topic("orders", sized(1, 1))
-	clock := clocktesting.NewFakePassiveClock(w.read("orders").CreationTimestamp.Time.Add(unattended.Patience))
+	clock := clocktesting.NewFakePassiveClock(w.read("orders").CreationTimestamp.Add(unattended.Patience))
 	reporter := controller.New(model.Unattended(), controller.Options{Client: w.person, Live: w.person, Events: events.NewFakeRecorder(10), Clock: clock})
 	report := func() {
 		t.Helper()

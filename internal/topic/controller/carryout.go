@@ -61,7 +61,8 @@ func (r *Reconciler) create(ctx context.Context, o model.Observed, d model.Decis
 	if d.Lost != nil {
 		r.options.Metrics.changed(recreated)
 	}
-	return d.Created(topic, o.Now)
+	d.Created(topic, o.Now)
+	return d
 }
 
 // update adds partitions and changes properties. That Kafka rejects one does not keep back the other.

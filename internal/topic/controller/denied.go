@@ -16,9 +16,10 @@ import (
 
 // unnoticed are the warnings about watches that are denied and on which topics depend.
 func (r *Reconciler) unnoticed() []model.Remark {
-	var warnings []model.Remark
-	for _, denial := range r.options.Watches.Denied(r.options.Cluster.Namespace,
-		kafkav1.GroupVersion.WithResource("kafkatopics").GroupResource(), kafkav1.GroupVersion.WithResource("kafkas").GroupResource()) {
+	denials := r.options.Watches.Denied(r.options.Cluster.Namespace,
+		kafkav1.GroupVersion.WithResource("kafkatopics").GroupResource(), kafkav1.GroupVersion.WithResource("kafkas").GroupResource())
+	warnings := make([]model.Remark, 0, len(denials))
+	for _, denial := range denials {
 		warnings = append(warnings, model.Remark{Reason: model.WatchDenied, Message: denial.Report("the topic operator",
 			"Changes are not noticed: the topic is kept as it was seen last.")})
 	}

@@ -135,7 +135,7 @@ func (o Observed) decideCreation(d *Decision) {
 		d.Create.Partitions = *spec.Partitions
 	}
 	if spec.Replicas != nil {
-		d.Create.Replicas = int16(min(*spec.Replicas, 1<<15-1))
+		d.Create.Replicas = int16(max(min(*spec.Replicas, 1<<15-1), 1))
 	}
 	if o.knownID() != "" {
 		d.Lost = &Remark{TopicRecreated, fmt.Sprintf("Topic %s was deleted in Kafka, and not by the topic operator. It is created again and is empty: "+

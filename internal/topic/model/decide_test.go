@@ -317,7 +317,8 @@ func TestThatRecordsAreLostIsSaidForADay(t *testing.T) {
 	t.Parallel()
 	topic := of("a", 0, known("a", 1))
 	o := observed(topic, nil)
-	d := model.Decide(o).Created(*held(2, 1, 1), o.Now)
+	d := model.Decide(o)
+	d.Created(*held(2, 1, 1), o.Now)
 	check(t, model.Decision{State: d.State, Warnings: d.Warnings, Event: d.Event, ID: d.ID},
 		expected{id: id(2).String(), warnings: []model.Reason{model.TopicRecreated}, event: model.TopicRecreated})
 	topic.Status = model.Status(o, d)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
@@ -24,22 +25,16 @@ func (o Observed) keepLost(d *Decision) {
 
 // loses warns of records that are lost, in place of what was lost before.
 func (d *Decision) loses(lost Remark, now time.Time) {
-	kept := d.Warnings[:0]
-	for _, warning := range d.Warnings {
-		if warning.Reason != TopicRecreated {
-			kept = append(kept, warning)
-		}
-	}
-	d.Warnings = append(kept, lost)
+	d.Warnings = slices.DeleteFunc(d.Warnings, func(warning Remark) bool { return warning.Reason == TopicRecreated })
+	d.warn(lost)
 	d.wake(now, now.Add(lostTime))
 }
 
-// Created is a decision after Kafka has created the topic.
-func (d Decision) Created(topic topics.Topic, now time.Time) Decision {
+// Created notes that Kafka has created the topic.
+func (d *Decision) Created(topic topics.Topic, now time.Time) {
 	d.ID = topic.ID.String()
 	if d.Lost != nil {
 		d.loses(*d.Lost, now)
 		d.Event = d.Lost
 	}
-	return d
 }

@@ -10,6 +10,12 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/topics"
 )
 
+// Properties of topics that the checks change.
+const (
+	retention  = "retention.ms"
+	maxMessage = "max.message.bytes"
+)
+
 // TopicsSubject is a cluster with one broker, and clients of it that may do everything.
 type TopicsSubject struct {
 	Client admin.TopicsClient
@@ -85,7 +91,7 @@ func one(partitions int32, config map[string]string) topics.Topic {
 }
 
 func differingTopics(t *testing.T, s TopicsSubject) {
-	config := map[string]string{"retention.ms": "1000"}
+	config := map[string]string{retention: "1000"}
 	created := s.create(t, topics.New{Name: "differs-1", Partitions: 1, Replicas: 1},
 		topics.New{Name: "differs-3", Partitions: 3, Replicas: 1, Config: config})
 	if created["differs-1"].Topic.ID == created["differs-3"].Topic.ID || created["differs-1"].Topic.ID.IsZero() {
@@ -104,7 +110,7 @@ func differingTopics(t *testing.T, s TopicsSubject) {
 
 func poisonedTopic(t *testing.T, s TopicsSubject) {
 	poisoned := map[string]topics.New{
-		"config":      {Name: "poisoned-config", Partitions: 1, Replicas: 1, Config: map[string]string{"retention.ms": "1 week"}},
+		"config":      {Name: "poisoned-config", Partitions: 1, Replicas: 1, Config: map[string]string{retention: "1 week"}},
 		"unknown key": {Name: "poisoned-key", Partitions: 1, Replicas: 1, Config: map[string]string{"no.such.key": "1"}},
 		"replicas":    {Name: "poisoned-replicas", Partitions: 1, Replicas: 9},
 		"name":        {Name: "poisoned name", Partitions: 1, Replicas: 1},
@@ -162,20 +168,20 @@ func morePartitions(t *testing.T, s TopicsSubject) {
 
 func propertiesOneByOne(t *testing.T, s TopicsSubject) {
 	type config = map[string]string
-	s.create(t, topics.New{Name: "properties", Partitions: 1, Replicas: 1, Config: config{"retention.ms": "1000", "cleanup.policy": "compact"}})
+	s.create(t, topics.New{Name: "properties", Partitions: 1, Replicas: 1, Config: config{retention: "1000", "cleanup.policy": "compact"}})
 	s.must(t, s.Client.AlterConfig(t.Context(), "properties", topics.ConfigChange{
-		Set: config{"retention.ms": "2000", "max.message.bytes": "1000"}, Remove: []string{"cleanup.policy", "segment.bytes"},
+		Set: config{retention: "2000", maxMessage: "1000"}, Remove: []string{"cleanup.policy", "segment.bytes"},
 	}))
-	s.settlesTo(t, "properties", one(1, config{"retention.ms": "2000", "max.message.bytes": "1000"}))
-	s.must(t, s.Client.AlterConfig(t.Context(), "properties", topics.ConfigChange{Remove: []string{"retention.ms", "max.message.bytes"}}))
+	s.settlesTo(t, "properties", one(1, config{retention: "2000", maxMessage: "1000"}))
+	s.must(t, s.Client.AlterConfig(t.Context(), "properties", topics.ConfigChange{Remove: []string{retention, maxMessage}}))
 	s.settlesTo(t, "properties", one(1, nil))
 	s.must(t, s.Client.AlterConfig(t.Context(), "properties", topics.ConfigChange{}))
 }
 
 func propertiesAllOrNone(t *testing.T, s TopicsSubject) {
 	s.create(t, topics.New{Name: "all-or-none", Partitions: 1, Replicas: 1})
-	for key, value := range map[string]string{"no.such.key": "1", "max.message.bytes": "many"} {
-		isRejected(t, s.Client.AlterConfig(t.Context(), "all-or-none", topics.ConfigChange{Set: map[string]string{"retention.ms": "1000", key: value}}))
+	for key, value := range map[string]string{"no.such.key": "1", maxMessage: "many"} {
+		isRejected(t, s.Client.AlterConfig(t.Context(), "all-or-none", topics.ConfigChange{Set: map[string]string{retention: "1000", key: value}}))
 	}
 	s.settlesTo(t, "all-or-none", one(1, nil))
 }
@@ -201,7 +207,7 @@ func deletedByID(t *testing.T, s TopicsSubject) {
 func unknownTopic(t *testing.T, s TopicsSubject) {
 	for name, err := range map[string]error{
 		"partitions": s.Client.CreatePartitions(t.Context(), "absent", 5),
-		"config":     s.Client.AlterConfig(t.Context(), "absent", topics.ConfigChange{Set: map[string]string{"retention.ms": "1"}}),
+		"config":     s.Client.AlterConfig(t.Context(), "absent", topics.ConfigChange{Set: map[string]string{retention: "1"}}),
 	} {
 		if _, is := errors.AsType[*admin.UnknownTopicError](err); !is {
 			t.Errorf("%s: error %v, want an UnknownTopicError", name, err)

@@ -11,8 +11,8 @@ import (
 //
 // OperatorContainerTemplate is what the user adds to the container of an operator beside the nodes.
 type OperatorContainerTemplateApplyConfiguration struct {
-	// env are environment variables of the container. Names that begin with KEYTURN_ or KUBERNETES_ are refused, and so is GODEBUG.
-	// What is below it is as in a Pod.
+	// env are environment variables of the container. Names that begin with KEYTURN_, KUBERNETES_ or
+	// SSL_CERT_ are refused, and so are GODEBUG and KUBECONFIG. What is below it is as in a Pod.
 	Env []corev1.EnvVar `json:"env,omitempty"`
 }
 

@@ -39,7 +39,7 @@ E2E_TIMEOUT ?= 90m
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
 RACE_PACKAGES := ./internal/agent/... ./internal/etcd/agent/... ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/probe/...
 # Packages whose tests start a real API server.
-API_PACKAGES  := ./api ./charts/apitest ./internal/access/apitest ./internal/cli/apitest ./internal/etcd/apitest ./internal/issuer/certmanager/apitest ./internal/kafka/apitest ./internal/user/apitest
+API_PACKAGES  := ./api ./charts/apitest ./internal/access/apitest ./internal/cli/apitest ./internal/etcd/apitest ./internal/issuer/certmanager/apitest ./internal/kafka/apitest ./internal/topic/apitest ./internal/user/apitest
 # Where they find it, and cert-manager.
 api_assets     = KUBEBUILDER_ASSETS="$$($(BED) assets)"; KEYTURN_CERT_MANAGER="$$($(BED) cert-manager)"; export KUBEBUILDER_ASSETS KEYTURN_CERT_MANAGER
 

@@ -74,9 +74,13 @@ func topicsCreatedAndChanged(s *stage) {
 	})
 }
 
-// topicsThroughARotation creates, changes and deletes a topic again and again while both CAs get new keys.
+// topicsThroughARotation creates, changes and deletes a topic again and again while both CAs get new keys. The topic operator
+// shares its pod with a user operator, which serves users before and after.
 func topicsThroughARotation(s *stage) {
-	s.createsWithTopicOperator()
+	s.createsWithOperators(map[string]any{"topicOperator": map[string]any{}, "userOperator": map[string]any{}})
+	s.createTopic(allowedTopic, kafkav1.KafkaTopicSpec{Partitions: new(int32(1)), Replicas: new(int32(1))})
+	s.step("a topic for users", func() error { return s.untilTopicReady(allowedTopic) })
+	s.servesUser("before", "scram", kafkav1.UserSCRAM)
 	admin, err := s.kafka.Admin(s.ctx)
 	s.must(err)
 	defer admin.Close()
@@ -109,8 +113,9 @@ func topicsThroughARotation(s *stage) {
 	}
 	after := s.operatorPod()
 	if before.UID != after.UID || restarts(after) > 0 {
-		s.Errorf("the topic operator was restarted: pod %s became %s, with %d restarts", before.Name, after.Name, restarts(after))
+		s.Errorf("the operators were restarted: pod %s became %s, with %d restarts", before.Name, after.Name, restarts(after))
 	}
+	s.servesUser("afterwards", "mtls", kafkav1.UserTLS)
 }
 
 // liveTopic is the whole life of a topic. Whatever its status says against it on the way fails the scenario.
@@ -189,9 +194,15 @@ func topicsDeletedInEveryOrder(s *stage) {
 // createsWithTopicOperator makes a cluster with a topic operator beside the nodes.
 func (s *stage) createsWithTopicOperator() {
 	s.Helper()
+	s.createsWithOperators(map[string]any{"topicOperator": map[string]any{}})
+}
+
+// createsWithOperators makes a cluster with operators beside the nodes.
+func (s *stage) createsWithOperators(entityOperator map[string]any) {
+	s.Helper()
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(small(manifest))
-	s.must(manifest.Set("Kafka", clusterName, map[string]any{"topicOperator": map[string]any{}}, "spec", "entityOperator"))
+	s.must(manifest.Set("Kafka", clusterName, entityOperator, "spec", "entityOperator"))
 	s.create(manifest)
 }
 

@@ -53,10 +53,10 @@ func (d deployment) group() companion.Group {
 	return group
 }
 
-// deployments are the companions by their Deployments.
-func (p *pass) deployments() []deployment {
+// deployments are companions by their Deployments.
+func deployments(companions []accompanying) []deployment {
 	var all []deployment
-	for _, at := range p.companions {
+	for _, at := range companions {
 		i := slices.IndexFunc(all, func(d deployment) bool { return d.name() == at.Name })
 		if i < 0 {
 			all = append(all, deployment{at})
@@ -67,9 +67,9 @@ func (p *pass) deployments() []deployment {
 	return all
 }
 
-// podsNamed are the pods of a Deployment.
-func (p *pass) podsNamed(deployment string) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(p.others), func(pod *corev1.Pod) bool { return pod.Labels[model.NameLabel] != deployment })
+// podsOfDeployment are those of the pods that a Deployment has.
+func podsOfDeployment(name string, pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Labels[model.NameLabel] != name })
 }
 
 // pinAnnotations are those with the publications that processes start on.
@@ -136,7 +136,7 @@ func (r *Reconciler) findCompanions(p *pass) {
 	}
 	for _, c := range r.options.Companions(p.cluster) {
 		at := accompanying{Companion: c}
-		for _, pod := range p.podsNamed(c.Name) {
+		for _, pod := range podsOfDeployment(c.Name, p.others) {
 			if own, runs := c.PodOf(pod); runs {
 				at.pods = append(at.pods, own)
 			}
@@ -209,7 +209,7 @@ func (at accompanying) certKey() string { return at.Certificate + ".crt" }
 
 // applyCompanions writes the Secrets of companions, and then their Deployments.
 func (r *Reconciler) applyCompanions(ctx context.Context, p *pass) error {
-	return each(ctx, p.deployments(), func(d deployment) error { return r.applyDeployed(ctx, p, d) })
+	return each(ctx, deployments(p.companions), func(d deployment) error { return r.applyDeployed(ctx, p, d) })
 }
 
 func (r *Reconciler) applyDeployed(ctx context.Context, p *pass, d deployment) error {
@@ -341,7 +341,7 @@ func (r *Reconciler) applyAccess(ctx context.Context, p *pass, d deployment) err
 	return nil
 }
 
-// applyDeployment writes the Deployment of companions. Its pods are made again when they
+// applyDeployment writes the Deployment of companions. Its pods are replaced when they
 // are pinned to other publications, and they are only when they have to be. The pins
 // that stay were read before: if they are not the ones that stand any more, nothing is
 // written, and the next pass sees why.
@@ -395,10 +395,10 @@ func (p *pass) mustRestart(at accompanying, published, pinned publication.Public
 	})
 }
 
-// nudgeCompanions makes kubelets sync the volumes of the pods. What the companions in a pod were told is noted at once,
-// because an apply takes away what the one before it has noted.
+// nudgeCompanions makes kubelets sync the volumes of the pods. The notes of all companions in a pod are one apply: each apply
+// removes what the previous one has noted.
 func (r *Reconciler) nudgeCompanions(ctx context.Context, p *pass, d deployment, published []publication.Publication) error {
-	return each(ctx, p.podsNamed(d.name()), func(pod *corev1.Pod) error {
+	return each(ctx, podsOfDeployment(d.name(), p.others), func(pod *corev1.Pod) error {
 		notes, isNew := map[string]string{}, false
 		for i, at := range d {
 			own, runs := at.PodOf(pod)

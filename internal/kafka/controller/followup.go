@@ -133,7 +133,7 @@ func (r *Reconciler) followNodes(ctx context.Context, p *pass) error {
 // followCompanions writes on the pods of companions which certificate the first of them presents and which CA they trust,
 // once all have proven what they have loaded.
 func (r *Reconciler) followCompanions(ctx context.Context, p *pass) error {
-	return each(ctx, p.deployments(), func(d deployment) error {
+	return each(ctx, deployments(p.companions), func(d deployment) error {
 		at := d[0]
 		chain := p.presents(at.Secret, at.certKey())
 		if len(chain) == 0 {
@@ -144,7 +144,7 @@ func (r *Reconciler) followCompanions(ctx context.Context, p *pass) error {
 			model.ClusterCAKeyGenerationAnnotation:  p.clusterCA.KeyGeneration.String(),
 			model.ServerCertHashAnnotation:          pki.SHA1Name(chain[0]),
 		}
-		return each(ctx, p.podsNamed(d.name()), func(pod *corev1.Pod) error {
+		return each(ctx, podsOfDeployment(d.name(), p.others), func(pod *corev1.Pod) error {
 			if !d.isProvenIn(p, pod) || pod.DeletionTimestamp != nil || len(model.CertificateReasons(certificateAnnotations(pod.Annotations), desired)) == 0 {
 				return nil
 			}

@@ -26,7 +26,7 @@ import (
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
-	"github.com/keyturn/keyturn/internal/kafka/finalizers/release"
+	"github.com/keyturn/keyturn/internal/kafka/finalizers/removal"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
@@ -167,7 +167,7 @@ func gatesOf(flag string) (featuregate.Gates, error) {
 
 func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
 	cached := controller.CacheOptions(o.watchNamespaces)
-	cached.ByObject[&kafkav1.KafkaUser{}], cached.ByObject[&kafkav1.KafkaTopic{}] = release.Cached(), release.Cached()
+	cached.ByObject[&kafkav1.KafkaUser{}], cached.ByObject[&kafkav1.KafkaTopic{}] = removal.Cached(), removal.Cached()
 	cached.ByObject[&accessv1alpha1.KafkaAccess{}], cached.ByObject[&kafkav1beta2.KafkaAccess{}] = trimmedMetadata(), trimmedMetadata()
 	options := o.process.managerOptions(scheme, logger, cached)
 	options.Client = controller.ClientOptions()
@@ -175,17 +175,24 @@ func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Log
 	return options
 }
 
-// releaseFinalizers starts to remove the finalizers of a kind, which has none without a definition.
-func releaseFinalizers(mgr watches.Manager, kind string, reconciler *release.Reconciler) error {
-	isServed, err := mgr.Serves(kafkav1.GroupVersion.WithKind(kind))
+// removeFinalizers starts to remove the finalizers of users and topics whose Kafka is gone. Where definitions are not installed
+// with the operator there may be none of KafkaTopic, and clusters are served all the same.
+func removeFinalizers(mgr watches.Manager) error {
+	options := removal.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn")}
+	isServed, err := mgr.Serves(kafkav1.GroupVersion.WithKind(kafkav1.KindKafkaTopic))
 	if err != nil {
-		return fmt.Errorf("looking for the definition of %s: %w", kind, err)
+		return fmt.Errorf("looking for the definition of KafkaTopic: %w", err)
 	}
-	if !isServed {
-		return nil
+	kinds := []*removal.Reconciler{removal.Users(options)}
+	if isServed {
+		kinds = append(kinds, removal.Topics(options))
+	} else {
+		mgr.GetLogger().Info("there is no definition of KafkaTopic: install it and restart the operator, if there are to be KafkaTopics")
 	}
-	if err := reconciler.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("adding controllers: %w", err)
+	for _, kind := range kinds {
+		if err := kind.SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("adding controllers: %w", err)
+		}
 	}
 	return nil
 }
@@ -196,13 +203,8 @@ func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.
 	if err := pods.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)
 	}
-	released := release.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn")}
-	for kind, reconciler := range map[string]*release.Reconciler{
-		kafkav1.KindKafkaUser: release.Users(released), kafkav1.KindKafkaTopic: release.Topics(released),
-	} {
-		if err := releaseFinalizers(mgr, kind, reconciler); err != nil {
-			return err
-		}
+	if err := removeFinalizers(mgr); err != nil {
+		return err
 	}
 	if err := reportUnattended(mgr, usermodel.Unattended(), topicmodel.Unattended(), binding.Unattended(binding.Public()), binding.Unattended(binding.Proposed())); err != nil {
 		return err

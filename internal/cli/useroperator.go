@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -24,11 +22,10 @@ var errReissueRate = errors.New("--reissue-rate must be at least 1")
 
 // userOperatorOptions are the flags of the user operator.
 type userOperatorOptions struct {
-	process     processOptions
-	cluster     types.NamespacedName
+	clusterOperator
+
 	concurrency int
 	pkcs12      bool
-	beside      besideOptions
 	// featureGates are as the flag says.
 	featureGates string
 	reissueRate  int
@@ -36,22 +33,21 @@ type userOperatorOptions struct {
 }
 
 func newUserOperatorCommand() *cobra.Command {
-	o := userOperatorOptions{}
+	o := userOperatorOptions{clusterOperator: clusterOperator{name: "user-operator"}}
 	cmd := &cobra.Command{
-		Use:   "user-operator",
+		Use:   o.name,
 		Short: "Run the user operator of one Kafka cluster",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), cmd)
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), cmd.ErrOrStderr(), controller.CacheOptions(o.cluster), o.concurrency, o.addController)
 		},
 	}
 	flags := cmd.Flags()
-	o.process.addFlags(flags, "")
-	flags.Lookup("leader-election-id").Usage += "; empty means <cluster>-user-operator"
-	flags.StringVar(&o.cluster.Name, "cluster", "", "Kafka cluster whose users are looked after")
-	flags.StringVar(&o.cluster.Namespace, "namespace", "", "namespace of the Kafka cluster and of its users")
+	o.addFlags(flags, "users")
 	flags.BoolVar(&o.pkcs12, "pkcs12", true, "write PKCS#12 stores beside the PEM keys and certificates of users")
-	o.beside.addFlags(flags)
 	flags.StringVar(&o.featureGates, "feature-gates", "", featureGatesUsage)
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 8, "users reconciled at the same time")
 	flags.StringVar(&o.secretPrefix, "secret-prefix", "", "prefix of the names of users' Secrets")
@@ -60,52 +56,11 @@ func newUserOperatorCommand() *cobra.Command {
 }
 
 func (o *userOperatorOptions) complete() error {
-	if o.cluster.Name == "" {
-		return missingFlagError("cluster")
-	}
-	if o.cluster.Namespace == "" {
-		return missingFlagError("namespace")
+	if err := o.clusterOperator.complete(entityoperator.Lease); err != nil {
+		return err
 	}
 	if o.reissueRate < 1 {
 		return errReissueRate
-	}
-	if o.process.leaderElectionID == "" {
-		o.process.leaderElectionID = entityoperator.Lease(o.cluster.Name)
-	}
-	if o.process.leaderElectionNS == "" {
-		o.process.leaderElectionNS = o.cluster.Namespace
-	}
-	return nil
-}
-
-func (o *userOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
-	if err := o.complete(); err != nil {
-		return err
-	}
-	logger, err := newLogger(cmd.ErrOrStderr(), o.process.logLevel)
-	if err != nil {
-		return err
-	}
-	ctrl.SetLogger(logger)
-	restConfig, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the API server: %w", err)
-	}
-	// What runs at the same time bounds the load, and the API server's own fairness does.
-	restConfig.QPS = -1
-	serverClock := kube.NewServerClock(clock.RealClock{})
-	restConfig.Wrap(serverClock.Transport)
-	options := o.process.managerOptions(newScheme(), logger, controller.CacheOptions(o.cluster))
-	options.Controller.MaxConcurrentReconciles = o.concurrency
-	mgr, err := newManager(restConfig, &options)
-	if err != nil {
-		return fmt.Errorf("preparing the user operator: %w", err)
-	}
-	if err := o.addController(mgr, serverClock); err != nil {
-		return err
-	}
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("running the user operator: %w", err)
 	}
 	return nil
 }

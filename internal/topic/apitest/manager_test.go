@@ -26,7 +26,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	kafkacontroller "github.com/keyturn/keyturn/internal/kafka/controller"
-	"github.com/keyturn/keyturn/internal/kafka/finalizers/release"
+	"github.com/keyturn/keyturn/internal/kafka/finalizers/removal"
 	"github.com/keyturn/keyturn/internal/kafka/topics"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/topic/controller"
@@ -73,7 +73,7 @@ func (w *world) runCounted(counted *traffic, kafka admin.TopicsClient, name stri
 	ofCluster := types.NamespacedName{Namespace: w.namespace, Name: name}
 	options := ctrl.Options{
 		Scheme: w.person.Scheme(), Cache: controller.CacheOptions(ofCluster), Logger: logr.Discard(),
-		Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+		Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: controller.Concurrency},
 	}
 	for _, change := range configure {
 		change(&options)
@@ -116,7 +116,7 @@ func (w *world) runClusterOperator() {
 			delete(cached.ByObject, object)
 		}
 	}
-	cached.ByObject[&kafkav1.KafkaTopic{}] = release.Cached()
+	cached.ByObject[&kafkav1.KafkaTopic{}] = removal.Cached()
 	mgr, err := ctrl.NewManager(apiServer, ctrl.Options{
 		Scheme: w.person.Scheme(), Cache: cached, Logger: logr.Discard(),
 		Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
@@ -124,7 +124,7 @@ func (w *world) runClusterOperator() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	finalizers := release.Topics(release.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(100)})
+	finalizers := removal.Topics(removal.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(100)})
 	if err := finalizers.SetupWithManager(mgr); err != nil {
 		w.t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkav1ac "github.com/keyturn/keyturn/api/kafka/v1/applyconfiguration/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/rounds"
 	"github.com/keyturn/keyturn/internal/kafka/topics"
 	"github.com/keyturn/keyturn/internal/topic/model"
 )
@@ -42,7 +43,7 @@ func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Dec
 	}
 	if !done.doubted.IsZero() {
 		done.doubted = earliest(r.memory.doubted(client.ObjectKeyFromObject(o.Topic)), done.doubted)
-		if o.Now.Sub(done.doubted) < 2*lagTime {
+		if o.Now.Sub(done.doubted) < 2*rounds.Lag {
 			return done, nil // another look at Kafka may show that all is well
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/topics"
 )
 
-// mostTogether is how many topics are created together: as many as are reconciled at the same time at most.
-const mostTogether = 100
+// Concurrency is how many topics are reconciled at the same time: as many as are created together, since each waits for that.
+const Concurrency = 100
 
 // creations creates topics together that are asked for at the same time: while Kafka creates some, the next ones gather.
 type creations struct {
@@ -68,7 +68,7 @@ func (c *creations) take() []*wish {
 	var batch, left []*wish
 	taken := map[string]bool{}
 	for _, one := range c.waiting {
-		if taken[one.topic.Name] || len(batch) == mostTogether {
+		if taken[one.topic.Name] || len(batch) == Concurrency {
 			left = append(left, one)
 			continue
 		}

@@ -10,17 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/rounds"
 	"github.com/keyturn/keyturn/internal/kafka/topics"
-)
-
-const (
-	// roundPause is how long what Kafka holds is known without asking again.
-	roundPause = time.Minute
-	// firstRetry and lastRetry bound the pause after a failure.
-	firstRetry = time.Second
-	lastRetry  = 15 * time.Second
-	// lagTime is longer than a broker takes to learn of a change: a round does not undo what was written since.
-	lagTime = 5 * time.Second
 )
 
 // ledger knows what Kafka holds of topics: from one round of descriptions for all of them, and from its own changes since then.
@@ -33,11 +24,7 @@ type ledger struct {
 	mu       sync.Mutex
 	kafka    types.UID
 	entries  map[string]entry
-	next     time.Time
-	failures int
-	failure  error
-	// isStuck: the last change failed. That topics can be described ends a failure, and not the pauses between them.
-	isStuck  bool
+	schedule rounds.Schedule
 	revision uint64
 }
 
@@ -59,7 +46,7 @@ func newLedger(client admin.TopicsClient) *ledger {
 // reset forgets everything: another cluster has the name.
 func (l *ledger) reset(kafka types.UID) {
 	l.kafka, l.entries = kafka, map[string]entry{}
-	l.next, l.failures, l.failure = time.Time{}, 0, nil
+	l.schedule.Restart()
 }
 
 // look describes all topics of a cluster when that is due, and reports whether it has. The error is that of the last attempt, also
@@ -77,8 +64,9 @@ func (l *ledger) look(ctx context.Context, kafka types.UID, now time.Time) (bool
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.fail(fmt.Errorf("describing topics: %w", err), now)
-		return false, l.failure
+		err = fmt.Errorf("describing topics: %w", err)
+		l.schedule.Fail(err, now)
+		return false, err
 	}
 	l.take(held, now)
 	return true, nil
@@ -90,13 +78,7 @@ func (l *ledger) due(kafka types.UID, now time.Time) (bool, error) {
 	if l.kafka != kafka {
 		l.reset(kafka)
 	}
-	return !now.Before(l.next), l.failure
-}
-
-func (l *ledger) fail(err error, now time.Time) {
-	l.failure = err
-	l.next = now.Add(min(firstRetry<<min(l.failures, 10), lastRetry))
-	l.failures++
+	return l.schedule.Due(now)
 }
 
 // take replaces what was known by what a round has shown, except for what was written just now.
@@ -112,40 +94,32 @@ func (l *ledger) take(held map[string]topics.Topic, now time.Time) {
 		l.entries[name] = entry{topic: topic, exists: true, revision: l.revision}
 	}
 	for name, old := range before {
-		if now.Sub(old.written) < lagTime {
+		if now.Sub(old.written) < rounds.Lag {
 			l.entries[name] = old
 		}
 	}
-	l.failure, l.next = nil, now.Add(roundPause)
-	if !l.isStuck {
-		l.failures = 0
-	}
+	l.schedule.Described(now)
 }
 
 // failed notes that a change did not reach Kafka: nothing else is tried until the next attempt to describe topics.
 func (l *ledger) failed(err error, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failure == nil {
-		l.isStuck = true
-		l.fail(err, now)
-	}
+	l.schedule.FailChange(err, now)
 }
 
 // doubt has Kafka asked again soon: it has shown that a topic is otherwise than it was described.
 func (l *ledger) doubt(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if at := now.Add(lagTime); at.Before(l.next) {
-		l.next = at
-	}
+	l.schedule.Hasten(now)
 }
 
 // nextLook is when look asks Kafka again.
 func (l *ledger) nextLook() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.next
+	return l.schedule.Next()
 }
 
 // held is what Kafka holds under a name, nil when that is nothing.
@@ -200,5 +174,5 @@ func (l *ledger) put(name string, written entry) {
 	l.revision++
 	written.revision = l.revision
 	l.entries[name] = written
-	l.isStuck, l.failures = false, 0
+	l.schedule.Changed()
 }

@@ -8,20 +8,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/departed"
+	"github.com/keyturn/keyturn/internal/kafka/finalizers"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/topic/model"
 )
@@ -57,7 +56,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &kafkav1.KafkaTopic{}, NameIndex, Index); err != nil {
 		return fmt.Errorf("preparing the index of topics' names: %w", err)
 	}
-	departed, err := r.ofOthers(mgr)
+	ofOthers, err := departed.Source(mgr, r.options.Cluster, kafkav1.KindKafkaTopic, finalizers.Topics)
 	if err != nil {
 		return err
 	}
@@ -66,52 +65,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&kafkav1.KafkaTopic{}, builder.WithPredicates(specChanged())).
 		Watches(&kafkav1.KafkaTopic{}, handler.EnqueueRequestsFromMapFunc(r.othersOf), builder.WithPredicates(claimChanged())).
 		Watches(&kafkav1.Kafka{}, handler.EnqueueRequestsFromMapFunc(r.allTopics), builder.WithPredicates(lifeChanged())).
-		WatchesRawSource(departed).
+		WatchesRawSource(ofOthers).
 		WatchesRawSource(r.topicsByWatches()).
-		// As many as are created together wait at the same time.
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: mostTogether}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("starting the KafkaTopic controller: %w", err)
 	}
 	return nil
-}
-
-// ofOthers watches the topics of other clusters, and of none, for those that have the finalizer of this Kafka: their label may have
-// changed while no topic operator ran.
-func (r *Reconciler) ofOthers(mgr ctrl.Manager) (source.Source, error) {
-	ofOthers, err := labels.NewRequirement(kafkamodel.ClusterLabel, selection.NotEquals, []string{r.options.Cluster.Name})
-	if err != nil {
-		return nil, fmt.Errorf("selecting the topics of other clusters than %s: %w", r.options.Cluster, err)
-	}
-	others, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultNamespaces:    map[string]cache.Config{r.options.Cluster.Namespace: {}},
-		DefaultLabelSelector: labels.NewSelector().Add(*ofOthers),
-		DefaultTransform:     finalizersAlone,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("preparing to watch the topics of other clusters: %w", err)
-	}
-	if err := mgr.Add(others); err != nil {
-		return nil, fmt.Errorf("preparing to watch the topics of other clusters: %w", err)
-	}
-	topic := &metav1.PartialObjectMetadata{}
-	topic.SetGroupVersionKind(kafkav1.GroupVersion.WithKind(kafkav1.KindKafkaTopic))
-	return source.Kind(others, topic, &handler.TypedEnqueueRequestForObject[*metav1.PartialObjectMetadata]{},
-		predicate.NewTypedPredicateFuncs(func(topic *metav1.PartialObjectMetadata) bool {
-			return model.IsKeptFor(topic, r.options.Cluster.Name)
-		})), nil
-}
-
-// finalizersAlone leaves out what is not needed to tell for which Kafka a topic is kept.
-func finalizersAlone(object any) (any, error) {
-	if topic, is := object.(client.Object); is {
-		topic.SetManagedFields(nil)
-		topic.SetAnnotations(nil)
-		topic.SetOwnerReferences(nil)
-	}
-	return object, nil
 }
 
 // specChanged leaves out changes of the status, but for that of another topic operator which lets a topic go.

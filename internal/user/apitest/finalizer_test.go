@@ -16,7 +16,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
-	"github.com/keyturn/keyturn/internal/kafka/finalizers/release"
+	"github.com/keyturn/keyturn/internal/kafka/finalizers/removal"
 )
 
 // runClusterOperator starts what the cluster operator does for users, with its cache and its rights, until the test ends.
@@ -27,7 +27,7 @@ func (w *world) runClusterOperator(rights *rest.Config) {
 		w.t.Fatal(err)
 	}
 	cached := controller.CacheOptions([]string{w.namespace})
-	cached.ByObject[&kafkav1.KafkaUser{}] = release.Cached()
+	cached.ByObject[&kafkav1.KafkaUser{}] = removal.Cached()
 	mgr, err := ctrl.NewManager(rights, ctrl.Options{
 		Scheme: scheme, Cache: cached, Logger: logr.Discard(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -36,7 +36,7 @@ func (w *world) runClusterOperator(rights *rest.Config) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	users := release.Users(release.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(100)})
+	users := removal.Users(removal.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(100)})
 	if err := users.SetupWithManager(mgr); err != nil {
 		w.t.Fatal(err)
 	}

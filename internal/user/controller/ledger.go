@@ -12,16 +12,10 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/principal"
+	"github.com/keyturn/keyturn/internal/kafka/rounds"
 )
 
 const (
-	// roundPause is how long what Kafka holds is known without asking again.
-	roundPause = time.Minute
-	// firstRetry and lastRetry bound the pause after a failure.
-	firstRetry = time.Second
-	lastRetry  = 15 * time.Second
-	// lagTime is longer than a broker takes to learn of a change: a round does not undo what was written since.
-	lagTime = 5 * time.Second
 	// passwordPause is between two passwords that are set again after a start.
 	passwordPause = time.Second / 20
 )
@@ -38,15 +32,11 @@ type ledger struct {
 	kafka      types.UID
 	entries    map[string]entry
 	authorizes bool
-	next       time.Time
-	failures   int
-	failure    error
-	// isStuck: the last change failed. That users can be described ends a failure, and not the pauses between them.
-	isStuck  bool
-	revision uint64
-	proven   map[string][sha256.Size]byte
-	turns    map[string]time.Time
-	lastTurn time.Time
+	schedule   rounds.Schedule
+	revision   uint64
+	proven     map[string][sha256.Size]byte
+	turns      map[string]time.Time
+	lastTurn   time.Time
 }
 
 // entry is what Kafka holds for one user name, with a number that changes whenever that does.
@@ -65,7 +55,7 @@ func newLedger(client admin.UsersClient) *ledger {
 // reset forgets everything: another cluster has the name.
 func (l *ledger) reset(kafka types.UID) {
 	l.kafka, l.entries, l.authorizes = kafka, map[string]entry{}, false
-	l.next, l.failures, l.failure = time.Time{}, 0, nil
+	l.schedule.Restart()
 	l.proven, l.turns, l.lastTurn = map[string][sha256.Size]byte{}, map[string]time.Time{}, time.Time{}
 }
 
@@ -84,8 +74,9 @@ func (l *ledger) look(ctx context.Context, kafka types.UID, now time.Time) (bool
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.fail(fmt.Errorf("describing users: %w", err), now)
-		return false, l.failure
+		err = fmt.Errorf("describing users: %w", err)
+		l.schedule.Fail(err, now)
+		return false, err
 	}
 	l.take(users, now)
 	return true, nil
@@ -97,13 +88,7 @@ func (l *ledger) due(kafka types.UID, now time.Time) (bool, error) {
 	if l.kafka != kafka {
 		l.reset(kafka)
 	}
-	return !now.Before(l.next), l.failure
-}
-
-func (l *ledger) fail(err error, now time.Time) {
-	l.failure = err
-	l.next = now.Add(min(firstRetry<<min(l.failures, 10), lastRetry))
-	l.failures++
+	return l.schedule.Due(now)
 }
 
 // take replaces what was known by what a round has shown, except for what was written just now.
@@ -119,32 +104,26 @@ func (l *ledger) take(users admin.Users, now time.Time) {
 		l.entries[name] = entry{held: held, revision: l.revision}
 	}
 	for name, old := range before {
-		if now.Sub(old.written) < lagTime {
+		if now.Sub(old.written) < rounds.Lag {
 			l.entries[name] = old
 		}
 	}
 	l.authorizes = users.Authorizes
-	l.failure, l.next = nil, now.Add(roundPause)
-	if !l.isStuck {
-		l.failures = 0
-	}
+	l.schedule.Described(now)
 }
 
 // failed notes that a change did not reach Kafka: nothing else is tried until the next attempt to describe users.
 func (l *ledger) failed(err error, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failure == nil {
-		l.isStuck = true
-		l.fail(err, now)
-	}
+	l.schedule.FailChange(err, now)
 }
 
 // nextLook is when look asks Kafka again.
 func (l *ledger) nextLook() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.next
+	return l.schedule.Next()
 }
 
 // held is what Kafka holds for a user name.
@@ -196,7 +175,7 @@ func (l *ledger) note(username string, now time.Time, to func(*principal.Held)) 
 	held.ACLs = principal.Sorted(held.ACLs)
 	l.revision++
 	l.entries[username] = entry{held: held, revision: l.revision, written: now}
-	l.isStuck, l.failures = false, 0
+	l.schedule.Changed()
 }
 
 // passwordDue is when a password is to be set, zero when Kafka is known to have it. Kafka does not tell which password

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
@@ -26,6 +25,8 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/departed"
+	"github.com/keyturn/keyturn/internal/kafka/finalizers"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
@@ -53,7 +54,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
 	}
-	departed, err := r.ofOthers(mgr)
+	ofOthers, err := departed.Source(mgr, r.options.Cluster, kafkav1.KindKafkaUser, finalizers.Users)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			})
 			return nil
 		})).
-		WatchesRawSource(departed).
+		WatchesRawSource(ofOthers).
 		WatchesRawSource(r.usersByWatches()).
 		WatchesRawSource(r.options.Issuers).
 		WatchesRawSource(r.users.source()).
@@ -86,43 +87,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("starting the controller of all KafkaUsers together: %w", err)
 	}
 	return nil
-}
-
-// ofOthers watches the users of other clusters, and of none, for those that this Kafka may hold something for: their label
-// may have changed while no user operator ran.
-func (r *Reconciler) ofOthers(mgr ctrl.Manager) (source.Source, error) {
-	ofOthers, err := labels.NewRequirement(kafkamodel.ClusterLabel, selection.NotEquals, []string{r.options.Cluster.Name})
-	if err != nil {
-		return nil, fmt.Errorf("selecting the users of other clusters than %s: %w", r.options.Cluster, err)
-	}
-	others, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultNamespaces:    map[string]cache.Config{r.options.Cluster.Namespace: {}},
-		DefaultLabelSelector: labels.NewSelector().Add(*ofOthers),
-		DefaultTransform:     finalizersAlone,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("preparing to watch the users of other clusters: %w", err)
-	}
-	if err := mgr.Add(others); err != nil {
-		return nil, fmt.Errorf("preparing to watch the users of other clusters: %w", err)
-	}
-	user := &metav1.PartialObjectMetadata{}
-	user.SetGroupVersionKind(kafkav1.GroupVersion.WithKind(kafkav1.KindKafkaUser))
-	return source.Kind(others, user, &handler.TypedEnqueueRequestForObject[*metav1.PartialObjectMetadata]{},
-		predicate.NewTypedPredicateFuncs(func(user *metav1.PartialObjectMetadata) bool {
-			return model.IsKeptFor(user, r.options.Cluster.Name)
-		})), nil
-}
-
-// finalizersAlone leaves out what is not needed to tell whom a user is kept for.
-func finalizersAlone(object any) (any, error) {
-	if user, is := object.(client.Object); is {
-		user.SetManagedFields(nil)
-		user.SetAnnotations(nil)
-		user.SetOwnerReferences(nil)
-	}
-	return object, nil
 }
 
 // specChanged leaves out changes of the status, but for that of another user operator which lets a user go.

@@ -1,4 +1,4 @@
-package release_test
+package removal_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/finalizers"
-	"github.com/keyturn/keyturn/internal/kafka/finalizers/release"
+	"github.com/keyturn/keyturn/internal/kafka/finalizers/removal"
 )
 
 func TestAKafkaThatCannotBeReadKeepsNoFinalizerOfAnother(t *testing.T) {
@@ -23,10 +23,10 @@ func TestAKafkaThatCannotBeReadKeepsNoFinalizerOfAnother(t *testing.T) {
 	for name, c := range map[string]struct {
 		object     client.Object
 		finalizers finalizers.Kind
-		reconciler func(release.Options) *release.Reconciler
+		reconciler func(removal.Options) *removal.Reconciler
 	}{
-		"a user":  {&kafkav1.KafkaUser{}, finalizers.Users, release.Users},
-		"a topic": {&kafkav1.KafkaTopic{}, finalizers.Topics, release.Topics},
+		"a user":  {&kafkav1.KafkaUser{}, finalizers.Users, removal.Users},
+		"a topic": {&kafkav1.KafkaTopic{}, finalizers.Topics, removal.Topics},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +35,7 @@ func TestAKafkaThatCannotBeReadKeepsNoFinalizerOfAnother(t *testing.T) {
 			c.object.SetFinalizers([]string{c.finalizers.Of("my-cluster"), c.finalizers.Of("other"), "example.com/another"})
 			unreadable := errors.New("the API server does not answer")
 			server := withoutKafka(t, c.object, "my-cluster", unreadable)
-			r := c.reconciler(release.Options{Client: server, Live: server, Events: events.NewFakeRecorder(1)})
+			r := c.reconciler(removal.Options{Client: server, Live: server, Events: events.NewFakeRecorder(1)})
 			key := client.ObjectKeyFromObject(c.object)
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); !errors.Is(err, unreadable) {
 				t.Errorf("Reconcile() = %v, want the error, so that it is tried again", err)

@@ -165,7 +165,7 @@ func (s *stage) becomes(version, metadata string, kafka map[string]any) {
 	})
 }
 
-// replacesKey gives an authority a new key and waits until nobody uses the old one.
+// replacesKey gives an authority a new key and waits until the old one is out of use.
 func (s *stage) replacesKey(a harness.Authority) {
 	s.Helper()
 	outgoing, err := s.kafka.Signer(s.ctx, a)

@@ -82,7 +82,7 @@ func AnnotationOf(process, annotation string) string {
 	return domain + "/" + process + "-" + name
 }
 
-// PublicationAnnotations are those by which processes in a pod are told what is published to them.
+// PublicationAnnotations are those of a pod with what is published to its processes.
 func PublicationAnnotations() []string {
 	processes, annotations := []string{"", TopicOperator}, []string{PinAnnotation, PublishedAnnotation, GivenAnnotation}
 	all := make([]string, 0, len(processes)*len(annotations))

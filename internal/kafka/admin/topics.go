@@ -61,7 +61,7 @@ type topicListing struct {
 	kept int
 }
 
-// read adds a page, on which there is something that the one before did not have.
+// read adds a page. A page that adds nothing and is not the last one is an error: the list would never end.
 func (l *topicListing) read(page *kmsg.DescribeTopicPartitionsResponse) error {
 	isAdded := false
 	for _, listed := range page.Topics {

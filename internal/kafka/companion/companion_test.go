@@ -145,7 +145,7 @@ func TestTheRulesOfAGroupAreThoseOfAllOfThem(t *testing.T) {
 	}
 }
 
-// Each process is told what is published to it by annotations of its own.
+// Each process has annotations of its own with what is published to it.
 func TestAPodIsSeenAsEachOfItsCompanionsHasIt(t *testing.T) {
 	t.Parallel()
 	second := agent.AnnotationOf(agent.TopicOperator, agent.PinAnnotation)
@@ -159,13 +159,13 @@ func TestAPodIsSeenAsEachOfItsCompanionsHasIt(t *testing.T) {
 	}
 	own, runs = group[1].PodOf(pod)
 	if !runs || own.Name == pod.Name || own.UID == pod.UID {
-		t.Fatalf("the second companion has %+v, want a pod that is told from the first's", own)
+		t.Fatalf("the second companion has %+v, want a pod with another name and UID than the first has", own)
 	}
 	if _, told := own.Annotations[agent.PublishedAnnotation]; told || own.Annotations[agent.PinAnnotation] != "second" {
-		t.Errorf("the second companion is told %v", own.Annotations)
+		t.Errorf("the second companion reads %v", own.Annotations)
 	}
 	delete(pod.Annotations, second)
 	if own, runs = group[1].PodOf(pod); runs {
-		t.Errorf("a pod from before the second companion runs it: %+v", own)
+		t.Errorf("a pod without the second companion counts as one of it: %+v", own)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// MinInSync is how many replicas of a partition must have a record before a producer that waits for all of them goes on.
+// MinInSync is how many replicas of a partition must have a record before it is acknowledged to a producer with acks=all.
 const MinInSync = "min.insync.replicas"
 
 // kind is the type of a property.

@@ -41,7 +41,7 @@ func NewTopics(brokers int16) *Topics {
 	return &Topics{brokers: brokers, held: map[string]topics.Topic{}, refused: map[string]*kerr.Error{}}
 }
 
-// Hold creates a topic, or replaces one by another with the same name, as somebody else does.
+// Hold creates a topic outside of any operator, or replaces one by another with the same name.
 func (t *Topics) Hold(name string, partitions int32, replicas int16, config map[string]string) topics.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *Topics) put(name string, partitions int32, replicas int16, config map[s
 	return id
 }
 
-// Change changes a topic, as somebody else does.
+// Change changes a topic outside of any operator.
 func (t *Topics) Change(name string, to func(*topics.Topic)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +73,7 @@ func (t *Topics) change(name string, to func(*topics.Topic)) {
 	t.held[name] = held
 }
 
-// Remove deletes a topic, as somebody else does.
+// Remove deletes a topic outside of any operator.
 func (t *Topics) Remove(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

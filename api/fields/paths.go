@@ -3,7 +3,6 @@ package fields
 import (
 	"reflect"
 	"slices"
-	"strings"
 )
 
 // Paths are the fields that a kind may have below spec, in the form of kubectl explain with [] after what holds a
@@ -37,7 +36,7 @@ func (p *Paths) add(path string, at place) {
 		p.add(path+"[]", item)
 		return
 	}
-	if at.acted.Kind() != reflect.Struct || readsItself(at.acted) || isOfPods(at.acted) {
+	if at.acted.Kind() != reflect.Struct || readsItself(at.acted) {
 		p.Acted = append(p.Acted, path)
 		return
 	}
@@ -50,9 +49,6 @@ func (p *Paths) add(path string, at place) {
 	}
 	p.addKept(path, at)
 }
-
-// isOfPods reports whether a type is one of Kubernetes' own for pods, all of whose fields are acted on.
-func isOfPods(t reflect.Type) bool { return strings.HasPrefix(t.PkgPath(), "k8s.io/api/core/") }
 
 // addKept adds what is listed in an object and not acted on.
 func (p *Paths) addKept(path string, at place) {

@@ -1,8 +1,6 @@
 package v1
 
-import (
-	corev1 "k8s.io/api/core/v1"
-)
+import "k8s.io/apimachinery/pkg/runtime"
 
 // EntityOperator says which operators run beside the nodes, in a Deployment of the cluster.
 type EntityOperator struct {
@@ -31,6 +29,9 @@ type EntityOperatorTemplate struct {
 }
 
 // OperatorPodTemplate is what the user adds to the pod of the operators beside the nodes. A change replaces the pod.
+//
+// What has a form of Kubernetes' own is not decoded here: a number that does not fit in one object would keep the operator from
+// decoding all the others.
 type OperatorPodTemplate struct {
 	// imagePullSecrets are the Secrets that images are pulled with. Unset means those of the operator, and an empty list none.
 	// +optional
@@ -41,17 +42,17 @@ type OperatorPodTemplate struct {
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
-	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	Affinity *runtime.RawExtension `json:"affinity,omitempty"`
 	// tolerations of the pod. What is below it is as in a Pod.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	Tolerations *runtime.RawExtension `json:"tolerations,omitempty"`
 	// topologySpreadConstraints of the pod. What is below it is as in a Pod.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
-	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	TopologySpreadConstraints *runtime.RawExtension `json:"topologySpreadConstraints,omitempty"`
 	// priorityClassName of the pod.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -62,14 +63,15 @@ type OperatorPodTemplate struct {
 	SchedulerName string `json:"schedulerName,omitempty"`
 }
 
-// OperatorContainerTemplate is what the user adds to the container of an operator beside the nodes.
+// OperatorContainerTemplate is what the user adds to the container of an operator beside the nodes. As in OperatorPodTemplate,
+// what has a form of Kubernetes' own is not decoded here.
 type OperatorContainerTemplate struct {
 	// env are environment variables of the container. Names that begin with KEYTURN_, KUBERNETES_ or
 	// SSL_CERT_ are refused, and so are GODEBUG and KUBECONFIG. What is below it is as in a Pod.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
-	Env []corev1.EnvVar `json:"env,omitempty"`
+	Env *runtime.RawExtension `json:"env,omitempty"`
 }
 
 // TopicOperator configures the topic operator that runs beside the nodes.

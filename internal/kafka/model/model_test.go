@@ -240,12 +240,12 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 		"a variable of the operators would name another API server": {
 			func(in *Input) {
 				in.Kafka.Spec.EntityOperator = withEnv("KUBERNETES_SERVICE_HOST")
-			}, kafka, "spec.entityOperator.template.topicOperatorContainer.env must not have KUBERNETES_SERVICE_HOST, because it changes whom the operator trusts or obeys: remove it",
+			}, kafka, "spec.entityOperator.template.topicOperatorContainer.env must not have KUBERNETES_SERVICE_HOST, because it changes which servers the operator trusts or uses: remove it",
 		},
 		"a variable of the operators is Keyturn's own": {
 			func(in *Input) {
 				in.Kafka.Spec.EntityOperator = withEnv("KEYTURN_ANY")
-			}, kafka, "spec.entityOperator.template.topicOperatorContainer.env must not have KEYTURN_ANY, because it changes whom the operator trusts or obeys: remove it",
+			}, kafka, "spec.entityOperator.template.topicOperatorContainer.env must not have KEYTURN_ANY, because it changes which servers the operator trusts or uses: remove it",
 		},
 		"a variable of the operators is there twice": {
 			func(in *Input) {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
@@ -48,7 +49,7 @@ func (r *resolver) resolveOperatorTemplate(template *kafkav1.EntityOperatorTempl
 		resolved.pullSecrets = r.in.Settings.pullSecrets(pulling)
 		resolved.pod = coreac.PodSpec()
 		if err := inForm(schedulingOf(pod), resolved.pod); err != nil {
-			r.errorf(r.kafkaObject(), "%s.pod: %v", path, err)
+			r.errorf(r.kafkaObject(), "%s.pod cannot be read: %v: correct it", path, err)
 		}
 	}
 	resolved.env = map[string][]coreac.EnvVarApplyConfiguration{
@@ -60,13 +61,9 @@ func (r *resolver) resolveOperatorTemplate(template *kafkav1.EntityOperatorTempl
 
 // schedulingOf is where the pod of the operators may run.
 func schedulingOf(pod *kafkav1.OperatorPodTemplate) any {
-	return struct {
-		Affinity          *corev1.Affinity                  `json:"affinity,omitempty"`
-		Tolerations       []corev1.Toleration               `json:"tolerations,omitempty"`
-		Spread            []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
-		PriorityClassName string                            `json:"priorityClassName,omitempty"`
-		SchedulerName     string                            `json:"schedulerName,omitempty"`
-	}{pod.Affinity, pod.Tolerations, pod.TopologySpreadConstraints, pod.PriorityClassName, pod.SchedulerName}
+	scheduling := *pod
+	scheduling.ImagePullSecrets = nil
+	return scheduling
 }
 
 // resolveEnv refuses the variables by which an operator could be directed to another API server, or to weaker TLS.
@@ -74,21 +71,23 @@ func (r *resolver) resolveEnv(path string, template *kafkav1.OperatorContainerTe
 	if template == nil {
 		return nil
 	}
-	var names []string
-	for _, variable := range template.Env {
-		switch {
-		case variable.Name == "":
-			r.errorf(r.kafkaObject(), "%s.env has a variable without a name: name it, or remove it", path)
-		case slices.Contains(names, variable.Name):
-			r.errorf(r.kafkaObject(), "%s.env has %s twice: remove one of the two", path, variable.Name)
-		case isReservedEnv(variable.Name):
-			r.errorf(r.kafkaObject(), "%s.env must not have %s, because it changes whom the operator trusts or obeys: remove it", path, variable.Name)
-		}
-		names = append(names, variable.Name)
-	}
 	var env []coreac.EnvVarApplyConfiguration
 	if err := inForm(template.Env, &env); err != nil {
-		r.errorf(r.kafkaObject(), "%s.env: %v", path, err)
+		r.errorf(r.kafkaObject(), "%s.env cannot be read: %v: correct it", path, err)
+		return nil
+	}
+	var names []string
+	for _, variable := range env {
+		name := ptr.Deref(variable.Name, "")
+		switch {
+		case name == "":
+			r.errorf(r.kafkaObject(), "%s.env has a variable without a name: name it, or remove it", path)
+		case slices.Contains(names, name):
+			r.errorf(r.kafkaObject(), "%s.env has %s twice: remove one of the two", path, name)
+		case isReservedEnv(name):
+			r.errorf(r.kafkaObject(), "%s.env must not have %s, because it changes which servers the operator trusts or uses: remove it", path, name)
+		}
+		names = append(names, name)
 	}
 	return env
 }
@@ -98,7 +97,7 @@ func isReservedEnv(name string) bool {
 		strings.HasPrefix(name, "KEYTURN_") || strings.HasPrefix(name, "KUBERNETES_")
 }
 
-// inForm reads what a type of Kubernetes holds into the one for server-side apply, which has the same form in JSON.
+// inForm reads what is written in a Kafka into a type for server-side apply.
 func inForm(from, into any) error {
 	data, err := json.Marshal(from)
 	if err != nil {

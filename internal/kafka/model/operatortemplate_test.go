@@ -2,25 +2,37 @@ package model
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
 func withEnv(names ...string) *kafkav1.EntityOperator {
-	container := &kafkav1.OperatorContainerTemplate{}
+	var env []corev1.EnvVar
 	for _, name := range names {
-		container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: "a"})
+		env = append(env, corev1.EnvVar{Name: name, Value: "a"})
 	}
+	container := &kafkav1.OperatorContainerTemplate{Env: written(env)}
 	return &kafkav1.EntityOperator{Template: &kafkav1.EntityOperatorTemplate{TopicOperatorContainer: container}}
 }
 
-func scheduled() *kafkav1.OperatorPodTemplate {
-	return &kafkav1.OperatorPodTemplate{
+// written is a value as it is in a manifest.
+func written(value any) *runtime.RawExtension {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return &runtime.RawExtension{Raw: data}
+}
+
+func scheduling() corev1.PodSpec {
+	return corev1.PodSpec{
 		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "kafka", Operator: corev1.NodeSelectorOpExists}}}},
 		}}},
@@ -36,7 +48,11 @@ func scheduled() *kafkav1.OperatorPodTemplate {
 func TestThePodOfOperatorsRunsWhereItsTemplateSays(t *testing.T) {
 	t.Parallel()
 	in := withOperatorsSecret()
-	template := scheduled()
+	want := scheduling()
+	template := &kafkav1.OperatorPodTemplate{
+		Affinity: written(want.Affinity), Tolerations: written(want.Tolerations), TopologySpreadConstraints: written(want.TopologySpreadConstraints),
+		PriorityClassName: want.PriorityClassName, SchedulerName: want.SchedulerName,
+	}
 	in.Kafka.Spec.EntityOperator = &kafkav1.EntityOperator{Template: &kafkav1.EntityOperatorTemplate{Pod: template}}
 	cluster, _ := resolved(t, in)
 	data, err := json.Marshal(cluster.OperatorPod())
@@ -47,10 +63,7 @@ func TestThePodOfOperatorsRunsWhereItsTemplateSays(t *testing.T) {
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	want := corev1.PodSpec{
-		Affinity: template.Affinity, Tolerations: template.Tolerations, TopologySpreadConstraints: template.TopologySpreadConstraints,
-		PriorityClassName: "high", SchedulerName: "own", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "operators"}},
-	}
+	want.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "operators"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the pod differs (-want +got):\n%s", diff)
 	}
@@ -68,6 +81,25 @@ func TestAnOperatorHasTheEnvironmentOfItsOwnContainer(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("the environment of %s differs (-want +got):\n%s", container, diff)
+		}
+	}
+}
+
+// Weights are of 32 bits, and the API server lets larger ones pass.
+func TestAKafkaWhoseTemplateCannotBeReadIsDecodedAndNamesIt(t *testing.T) {
+	t.Parallel()
+	for path, text := range map[string]string{
+		"template.pod":                        `{"pod": {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3000000000}]}}}}`,
+		"template.topicOperatorContainer.env": `{"topicOperatorContainer": {"env": {"name": "a"}}}`,
+	} {
+		in := exampleInput()
+		in.Kafka.Spec.EntityOperator = &kafkav1.EntityOperator{Template: &kafkav1.EntityOperatorTemplate{}}
+		if err := json.Unmarshal([]byte(text), in.Kafka.Spec.EntityOperator.Template); err != nil {
+			t.Errorf("%s keeps the Kafka, and with it all others, from being decoded: %v", path, err)
+		}
+		_, findings := Resolve(in)
+		if err := findings.Err(); err == nil || !strings.Contains(err.Error(), path+" cannot be read") {
+			t.Errorf("%s: error %v", path, err)
 		}
 	}
 }

@@ -3,17 +3,18 @@
 package v1
 
 import (
-	corev1 "k8s.io/api/core/v1"
+	runtime "k8s.io/apimachinery/pkg/runtime"
 )
 
 // OperatorContainerTemplateApplyConfiguration represents a declarative configuration of the OperatorContainerTemplate type for use
 // with apply.
 //
-// OperatorContainerTemplate is what the user adds to the container of an operator beside the nodes.
+// OperatorContainerTemplate is what the user adds to the container of an operator beside the nodes. As in OperatorPodTemplate,
+// what has a form of Kubernetes' own is not decoded here.
 type OperatorContainerTemplateApplyConfiguration struct {
 	// env are environment variables of the container. Names that begin with KEYTURN_, KUBERNETES_ or
 	// SSL_CERT_ are refused, and so are GODEBUG and KUBECONFIG. What is below it is as in a Pod.
-	Env []corev1.EnvVar `json:"env,omitempty"`
+	Env *runtime.RawExtension `json:"env,omitempty"`
 }
 
 // OperatorContainerTemplateApplyConfiguration constructs a declarative configuration of the OperatorContainerTemplate type for use with
@@ -22,12 +23,10 @@ func OperatorContainerTemplate() *OperatorContainerTemplateApplyConfiguration {
 	return &OperatorContainerTemplateApplyConfiguration{}
 }
 
-// WithEnv adds the given value to the Env field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Env field.
-func (b *OperatorContainerTemplateApplyConfiguration) WithEnv(values ...corev1.EnvVar) *OperatorContainerTemplateApplyConfiguration {
-	for i := range values {
-		b.Env = append(b.Env, values[i])
-	}
+// WithEnv sets the Env field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Env field is set to the value of the last call.
+func (b *OperatorContainerTemplateApplyConfiguration) WithEnv(value runtime.RawExtension) *OperatorContainerTemplateApplyConfiguration {
+	b.Env = &value
 	return b
 }

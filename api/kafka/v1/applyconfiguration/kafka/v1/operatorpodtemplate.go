@@ -3,22 +3,25 @@
 package v1
 
 import (
-	corev1 "k8s.io/api/core/v1"
+	runtime "k8s.io/apimachinery/pkg/runtime"
 )
 
 // OperatorPodTemplateApplyConfiguration represents a declarative configuration of the OperatorPodTemplate type for use
 // with apply.
 //
 // OperatorPodTemplate is what the user adds to the pod of the operators beside the nodes. A change replaces the pod.
+//
+// What has a form of Kubernetes' own is not decoded here: a number that does not fit in one object would keep the operator from
+// decoding all the others.
 type OperatorPodTemplateApplyConfiguration struct {
 	// imagePullSecrets are the Secrets that images are pulled with. Unset means those of the operator, and an empty list none.
 	ImagePullSecrets []ImagePullSecretApplyConfiguration `json:"imagePullSecrets,omitempty"`
 	// affinity says on which machines the pod may run. What is below it is as in a Pod.
-	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	Affinity *runtime.RawExtension `json:"affinity,omitempty"`
 	// tolerations of the pod. What is below it is as in a Pod.
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	Tolerations *runtime.RawExtension `json:"tolerations,omitempty"`
 	// topologySpreadConstraints of the pod. What is below it is as in a Pod.
-	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	TopologySpreadConstraints *runtime.RawExtension `json:"topologySpreadConstraints,omitempty"`
 	// priorityClassName of the pod.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 	// schedulerName is the scheduler that places the pod. Unset means that of Kubernetes.
@@ -47,28 +50,24 @@ func (b *OperatorPodTemplateApplyConfiguration) WithImagePullSecrets(values ...*
 // WithAffinity sets the Affinity field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Affinity field is set to the value of the last call.
-func (b *OperatorPodTemplateApplyConfiguration) WithAffinity(value corev1.Affinity) *OperatorPodTemplateApplyConfiguration {
+func (b *OperatorPodTemplateApplyConfiguration) WithAffinity(value runtime.RawExtension) *OperatorPodTemplateApplyConfiguration {
 	b.Affinity = &value
 	return b
 }
 
-// WithTolerations adds the given value to the Tolerations field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Tolerations field.
-func (b *OperatorPodTemplateApplyConfiguration) WithTolerations(values ...corev1.Toleration) *OperatorPodTemplateApplyConfiguration {
-	for i := range values {
-		b.Tolerations = append(b.Tolerations, values[i])
-	}
+// WithTolerations sets the Tolerations field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Tolerations field is set to the value of the last call.
+func (b *OperatorPodTemplateApplyConfiguration) WithTolerations(value runtime.RawExtension) *OperatorPodTemplateApplyConfiguration {
+	b.Tolerations = &value
 	return b
 }
 
-// WithTopologySpreadConstraints adds the given value to the TopologySpreadConstraints field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the TopologySpreadConstraints field.
-func (b *OperatorPodTemplateApplyConfiguration) WithTopologySpreadConstraints(values ...corev1.TopologySpreadConstraint) *OperatorPodTemplateApplyConfiguration {
-	for i := range values {
-		b.TopologySpreadConstraints = append(b.TopologySpreadConstraints, values[i])
-	}
+// WithTopologySpreadConstraints sets the TopologySpreadConstraints field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TopologySpreadConstraints field is set to the value of the last call.
+func (b *OperatorPodTemplateApplyConfiguration) WithTopologySpreadConstraints(value runtime.RawExtension) *OperatorPodTemplateApplyConfiguration {
+	b.TopologySpreadConstraints = &value
 	return b
 }
 

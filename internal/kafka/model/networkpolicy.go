@@ -43,7 +43,7 @@ func (c Cluster) NetworkPolicy() (*networkingac.NetworkPolicyApplyConfiguration,
 	nodes, operator := podsWith(c.SelectorLabels()), policies.operator(c.Names.Namespace)
 	rules := []*policyRule{
 		ingress(ControlPlanePort, nodes, operator),
-		ingress(ReplicationPort, slices.Concat([]*policyPeer{nodes, operator, policies.userOperator(c.Names)}, c.accompanying())...),
+		ingress(ReplicationPort, slices.Concat([]*policyPeer{nodes, operator}, policies.ofOneCluster(c.Names), c.accompanying())...),
 		ingress(agent.SecurePort, operator),
 	}
 	for _, listener := range c.Listeners {
@@ -63,10 +63,14 @@ func (p *NetworkPolicies) operator(namespace string) *policyPeer {
 	return p.inOperatorNamespace(podsWith(p.OperatorLabels), namespace)
 }
 
-// userOperator are the pods of the user operator of one cluster, which the chart puts beside the operator.
-func (p *NetworkPolicies) userOperator(names Names) *policyPeer {
-	labels := map[string]string{"app.kubernetes.io/name": "keyturn-user-operator", ClusterLabel: names.Cluster}
-	return p.inOperatorNamespace(podsWith(labels), names.Namespace)
+// ofOneCluster are the pods of the operators of one cluster, which the chart puts beside the operator.
+func (p *NetworkPolicies) ofOneCluster(names Names) []*policyPeer {
+	var peers []*policyPeer
+	for _, name := range []string{"keyturn-user-operator", "keyturn-topic-operator"} {
+		labels := map[string]string{"app.kubernetes.io/name": name, ClusterLabel: names.Cluster}
+		peers = append(peers, p.inOperatorNamespace(podsWith(labels), names.Namespace))
+	}
+	return peers
 }
 
 func (p *NetworkPolicies) inOperatorNamespace(peer *policyPeer, namespace string) *policyPeer {

@@ -2,13 +2,17 @@ package model
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
@@ -118,6 +122,41 @@ func TestAnOperatorOfTheSameNamespaceIsLetIn(t *testing.T) {
 			t.Errorf("%d: the operator is refused, or one of another namespace is let in", port)
 		}
 	}
+}
+
+// Operators of one cluster are known by the labels that the chart gives their pods.
+func TestTheOperatorsOfOneClusterAreLetInByTheLabelsOfTheChart(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Kafka.Name = "my-cluster"
+	in.Pools[0].Labels[ClusterLabel] = "my-cluster"
+	policy := policyOf(t, in)
+	for _, name := range []string{"user-operator", "topic-operator"} {
+		pod := caller{"keyturn", podLabels(t, "keyturn-"+name+".yaml")}
+		if !lets(t, policy, pod, ReplicationPort) || lets(t, policy, pod, ControlPlanePort) {
+			t.Errorf("the pod of the %s with labels %v is refused, or let in to controllers", name, pod.labels)
+		}
+		pod.labels[ClusterLabel] = "other"
+		if lets(t, policy, pod, ReplicationPort) {
+			t.Errorf("the %s of another cluster is let in", name)
+		}
+	}
+}
+
+// podLabels are those of the pods of the Deployment in a file that is made from the chart.
+func podLabels(t *testing.T, file string) labels.Set {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "install", file))
+	must(t, err)
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		var deployment appsv1.Deployment
+		must(t, yaml.Unmarshal([]byte(document), &deployment))
+		if deployment.Kind == "Deployment" {
+			return deployment.Spec.Template.Labels
+		}
+	}
+	t.Fatalf("%s has no Deployment", file)
+	return nil
 }
 
 func TestAListenerWithPeersIsForThemAlone(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
-	"k8s.io/utils/ptr"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
@@ -78,7 +77,10 @@ func (r *resolver) resolveEnv(path string, template *kafkav1.OperatorContainerTe
 	}
 	var names []string
 	for _, variable := range env {
-		name := ptr.Deref(variable.Name, "")
+		name := ""
+		if variable.Name != nil {
+			name = *variable.Name
+		}
 		switch {
 		case name == "":
 			r.errorf(r.kafkaObject(), "%s.env has a variable without a name: name it, or remove it", path)

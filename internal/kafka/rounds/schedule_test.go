@@ -39,9 +39,9 @@ func TestPausesAfterFailuresGrowUntilARoundSucceeds(t *testing.T) {
 	t.Parallel()
 	var s rounds.Schedule
 	now := time.Unix(1_000_000, 0)
-	for _, want := range []time.Duration{1, 2, 4, 8, 15, 15} {
+	for _, want := range []int{1, 2, 4, 8, 15, 15} {
 		s.Fail(errAway, now)
-		pauses(t, &s, now, want*time.Second)
+		pauses(t, &s, now, time.Duration(want)*time.Second)
 	}
 	if _, err := s.Due(now); !errors.Is(err, errAway) {
 		t.Errorf("error %v, want that of the last attempt", err)
@@ -59,9 +59,9 @@ func TestPausesGrowWhileChangesFailAlthoughRoundsSucceed(t *testing.T) {
 	t.Parallel()
 	var s rounds.Schedule
 	now := time.Unix(1_000_000, 0)
-	for _, want := range []time.Duration{1, 2, 4} {
+	for _, want := range []int{1, 2, 4} {
 		s.FailChange(errAway, now)
-		pauses(t, &s, now, want*time.Second)
+		pauses(t, &s, now, time.Duration(want)*time.Second)
 		s.Described(now)
 	}
 	s.FailChange(errAway, now)

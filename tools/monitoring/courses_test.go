@@ -19,7 +19,7 @@ type course struct {
 
 func courses() map[string]course {
 	all := map[string]course{}
-	for _, part := range []map[string]course{ofOperators(), ofKafka(), ofCertificates(), ofRotations(), ofUsers(), ofEtcd(), ofEtcdCertificates(), ofBackups()} {
+	for _, part := range []map[string]course{ofOperators(), ofKafka(), ofCertificates(), ofRotations(), ofUsers(), ofTopics(), ofEtcd(), ofEtcdCertificates(), ofBackups()} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -219,6 +219,26 @@ func ofUsers() map[string]course {
 		"KeyturnUserCertificateExpiresSoon": {
 			series: []string{expiry + "1213200x300"}, minute: 121, summary: "The certificate of a KafkaUser of Kafka kafka/my-cluster expires in 13d 22h 59m 0s.",
 			silent: map[string][]string{"it expires in 30 days": {expiry + "2592000x400"}},
+		},
+	}
+}
+
+func ofTopics() map[string]course {
+	const (
+		resources = `keyturn_topic_resources` + kafka + `,job="keyturn-topic-metrics",instance="a",ready=`
+		leader    = `leader_election_master_status{name="my-cluster-topic-operator",job="keyturn-topic-metrics",instance="a"} `
+	)
+	return map[string]course{
+		"KeyturnTopicOperatorIsGone": {
+			series: []string{resources + `"true"} 5x59 stale`, leader + "1x59 stale"}, minute: 75, summary: "No replica of the topic operator of Kafka kafka/my-cluster leads.",
+			silent: map[string][]string{
+				"another replica leads": {resources + `"true"} 5x59 stale`, leader + "1x59 stale", another(resources + `"true"} 0x59 5x300`), another(leader + "0x59 1x300")},
+				"there never was one":   {`keyturn_topic_unmanaged` + kafka + `} 0x400`},
+			},
+		},
+		"KeyturnTopicsAreNotReady": {
+			series: []string{resources + `"false"} 0x59 2x300`}, minute: 75, summary: "2 KafkaTopics of Kafka kafka/my-cluster are not ready.",
+			silent: map[string][]string{"all are ready": {resources + `"false"} 0x400`, resources + `"true"} 5x400`}},
 		},
 	}
 }

@@ -43,10 +43,13 @@ func exporter(namespace string, loading publication.Loading) companion.Companion
 // addressAnnotation is where a pod of a companion answers.
 const addressAnnotation = "test/address"
 
-// partner is the process in one pod of a companion.
+// partner is the process of a companion in a pod, which others may share.
 type partner struct {
+	// pod is its name, and in is the pod that it runs in.
 	pod       string
+	in        types.UID
 	companion companion.Companion
+	// address is where it answers, with its port.
 	address   string
 	startedAt time.Time
 	published publication.Publication
@@ -98,8 +101,8 @@ func (w *world) endPartners(ctx context.Context, deployments []appsv1.Deployment
 	changed := false
 	for i := range pods {
 		pod := &pods[i]
-		p, runs := w.partners[pod.UID]
-		if !runs || slices.ContainsFunc(deployments, func(d appsv1.Deployment) bool { return d.Name == p.companion.Name }) {
+		inPod := w.partnersIn(pod)
+		if len(inPod) == 0 || slices.ContainsFunc(deployments, func(d appsv1.Deployment) bool { return d.Name == inPod[0].companion.Name }) {
 			continue
 		}
 		w.endPartner(ctx, pod)
@@ -112,19 +115,47 @@ func (w *world) endPartner(ctx context.Context, pod *corev1.Pod) {
 	if err := w.api.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatal(err)
 	}
-	delete(w.partners, pod.UID)
+	maps.DeleteFunc(w.partners, func(_ types.UID, p *partner) bool { return p.in == pod.UID })
 	w.trace("%s has ended", pod.Name)
+}
+
+// partnersIn are the processes of companions that run in a pod.
+func (w *world) partnersIn(pod *corev1.Pod) []*partner {
+	var inPod []*partner
+	for _, p := range w.partners {
+		if p.in == pod.UID {
+			inPod = append(inPod, p)
+		}
+	}
+	return inPod
+}
+
+// companionsOf are those that share a Deployment.
+func (w *world) companionsOf(deployment string) []companion.Companion {
+	var sharing []companion.Companion
+	for _, c := range w.companions {
+		if c.Name == deployment {
+			sharing = append(sharing, c)
+		}
+	}
+	return sharing
 }
 
 // roll makes a pod from the newest template, and ends the others when it runs.
 func (w *world) roll(ctx context.Context, deployment *appsv1.Deployment, pods []corev1.Pod) bool {
-	pin := deployment.Spec.Template.Annotations[agent.PinAnnotation]
+	template := deployment.Spec.Template
+	isOfTemplate := func(pod *corev1.Pod) bool {
+		pinnedOtherwise := func(c companion.Companion) bool {
+			return pod.Annotations[c.PinAnnotation()] != template.Annotations[c.PinAnnotation()]
+		}
+		return len(pod.Spec.Containers) == len(template.Spec.Containers) && !slices.ContainsFunc(w.companionsOf(deployment.Name), pinnedOtherwise)
+	}
 	var newest *corev1.Pod
 	var others []*corev1.Pod
 	for i := range pods {
 		switch pod := &pods[i]; {
 		case pod.Labels[model.NameLabel] != deployment.Name:
-		case pod.Annotations[agent.PinAnnotation] == pin:
+		case isOfTemplate(pod):
 			newest = pod
 		default:
 			others = append(others, pod)
@@ -134,8 +165,8 @@ func (w *world) roll(ctx context.Context, deployment *appsv1.Deployment, pods []
 		w.createPartner(ctx, deployment)
 		return true
 	}
-	if _, runs := w.partners[newest.UID]; !runs {
-		return w.startPartner(ctx, newest)
+	if len(w.partnersIn(newest)) == 0 {
+		return w.startPartners(ctx, newest)
 	}
 	for _, pod := range others {
 		w.endPartner(ctx, pod)
@@ -155,21 +186,31 @@ func (w *world) createPartner(ctx context.Context, deployment *appsv1.Deployment
 	w.trace("%s was made", pod.Name)
 }
 
-// startPartner starts the program of a pod on what is stored, which has to be as new as
-// the pod's pin.
-func (w *world) startPartner(ctx context.Context, pod *corev1.Pod) bool {
-	i := slices.IndexFunc(w.companions, func(c companion.Companion) bool { return c.Name == pod.Labels[model.NameLabel] })
-	if i < 0 {
-		return false
-	}
+// startPartners starts the programs of a pod on what is stored, which has to be as new as
+// the pod's pins.
+func (w *world) startPartners(ctx context.Context, pod *corev1.Pod) bool {
 	w.bind(ctx, pod)
-	p := &partner{pod: pod.Name, companion: w.companions[i], startedAt: w.clock.Now(), address: pod.Annotations[addressAnnotation]}
-	if !w.loadPartner(p, pinOf(pod)) {
-		w.trace("%s cannot start", pod.Name)
+	started := map[types.UID]*partner{}
+	for _, c := range w.companionsOf(pod.Labels[model.NameLabel]) {
+		own, runs := c.PodOf(pod)
+		if !runs {
+			continue
+		}
+		p := &partner{
+			pod: own.Name, in: pod.UID, companion: c, startedAt: w.clock.Now(),
+			address: fmt.Sprintf("%s:%d", pod.Annotations[addressAnnotation], c.AgentPort()),
+		}
+		if !w.loadPartner(p, pinOf(own)) {
+			w.trace("%s cannot start", own.Name)
+			return false
+		}
+		started[own.UID] = p
+	}
+	if len(started) == 0 {
 		return false
 	}
 	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: p.address,
+		Phase: corev1.PodRunning, PodIP: pod.Annotations[addressAnnotation],
 		Conditions: []corev1.PodCondition{{
 			Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now()),
 		}},
@@ -180,7 +221,7 @@ func (w *world) startPartner(ctx context.Context, pod *corev1.Pod) bool {
 	if w.partners == nil {
 		w.partners = map[types.UID]*partner{}
 	}
-	w.partners[pod.UID] = p
+	maps.Copy(w.partners, started)
 	w.trace("%s has started", pod.Name)
 	w.watch()
 	return true
@@ -246,7 +287,7 @@ func (w *world) partnerReport(p *partner) publication.Report {
 
 // partnerSays is the program's answer, if it and the operator accept each other.
 func (w *world) partnerSays(p *partner, access controller.Access, node agentclient.Node) (publication.Report, error) {
-	if w.silent[p.companion.Name] {
+	if w.silent[p.companion.Member()] {
 		return publication.Report{}, errSilent
 	}
 	if node.Name != p.companion.Host {
@@ -262,7 +303,7 @@ func (w *world) partnerSays(p *partner, access controller.Access, node agentclie
 // partnerAt is the program that answers at an address.
 func (w *world) partnerAt(address string) (*partner, bool) {
 	for _, p := range w.partners {
-		if strings.HasPrefix(address, p.address+":") {
+		if address == p.address {
 			return p, true
 		}
 	}

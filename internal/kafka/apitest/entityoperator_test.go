@@ -28,6 +28,12 @@ const entityOperatorName = clusterName + "-entity-operator"
 // besideUsers is a cluster at rest whose Kafka asks for a user operator.
 func besideUsers(t *testing.T) *world {
 	t.Helper()
+	return besideOperators(t, &kafkav1.EntityOperator{UserOperator: &kafkav1.UserOperator{}})
+}
+
+// besideOperators is a cluster at rest whose Kafka asks for operators.
+func besideOperators(t *testing.T, wanted *kafkav1.EntityOperator) *world {
+	t.Helper()
 	w := newWorld(t)
 	w.besides = func(c model.Cluster) []companion.Companion {
 		w.companions = entityoperator.Companions(authority.WithStores, w.gates)(c)
@@ -35,7 +41,7 @@ func besideUsers(t *testing.T) *world {
 	}
 	w.startOperator()
 	w.dualRole(2)
-	w.entityOperator(&kafkav1.EntityOperator{UserOperator: &kafkav1.UserOperator{}})
+	w.entityOperator(wanted)
 	w.settle()
 	w.pin()
 	return w
@@ -99,6 +105,79 @@ func TestAUserOperatorBesideTheNodesServesUsersOfAnIssuer(t *testing.T) {
 	}
 	if !slices.ContainsFunc(role.Rules, mayCreate) {
 		t.Errorf("it may do %+v, and create no Certificate", role.Rules)
+	}
+}
+
+func both() *kafkav1.EntityOperator {
+	return &kafkav1.EntityOperator{TopicOperator: &kafkav1.TopicOperator{}, UserOperator: &kafkav1.UserOperator{}}
+}
+
+func TestBothOperatorsOfAPodFollowAReplacementByThemselves(t *testing.T) {
+	t.Parallel()
+	w := besideOperators(t, both())
+	pods, nodes := w.partnerPods(), w.nodeUIDs()
+	if len(pods) != 2 || w.pairs != 1 {
+		t.Fatalf("%v run in %d pods, want two operators in one", pods, w.pairs)
+	}
+
+	w.replace(authorities.Cluster)
+	w.settle()
+
+	w.wantPartnersOf(nextV)
+	if got := w.partnerPods(); !slices.Equal(got, pods) {
+		t.Errorf("pods %v became %v, want the same", pods, got)
+	}
+	if got := w.nodeUIDs(); !maps.Equal(got, nodes) {
+		t.Error("a node was restarted")
+	}
+}
+
+// The word of one operator says nothing of the other in its pod.
+func TestAReplacementWaitsForEachOperatorOfAPod(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{clusterName + "-entity-topic-operator", entityOperatorName} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := besideOperators(t, both())
+			w.silent[name] = true
+			w.startOperator() // one that has received no report so far
+
+			w.replace(authorities.Cluster)
+			w.run(30)
+
+			if got := w.anchors(authorities.Cluster); len(got) == 1 {
+				t.Errorf("anchors %v: the replacement has completed without a report of %s", got, name)
+			}
+			delete(w.silent, name)
+			w.settle()
+			w.wantPartnersOf(nextV)
+		})
+	}
+}
+
+func TestAnOperatorJoinsAndLeavesAnotherBesideTheNodes(t *testing.T) {
+	t.Parallel()
+	w := besideUsers(t)
+	nodes := w.nodeUIDs()
+
+	w.entityOperator(both())
+	w.settle()
+	w.wantPartnersOf(firstV)
+	if got := w.partnerPods(); len(got) != 2 {
+		t.Errorf("%v run, want both operators", got)
+	}
+
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"entityOperator": map[string]any{"userOperator": nil}}})
+	w.settle()
+	w.wantPartnersOf(firstV)
+	if got := w.partnerPods(); len(got) != 1 {
+		t.Errorf("%v run, want the topic operator alone", got)
+	}
+	w.replace(authorities.Cluster)
+	w.settle()
+	w.wantPartnersOf(nextV)
+	if got := w.nodeUIDs(); !maps.Equal(got, nodes) {
+		t.Error("a node was restarted for an operator")
 	}
 }
 

@@ -128,8 +128,8 @@ type world struct {
 	offers  []offered
 	pinned  *x509.Certificate
 	without map[reader]bool
-	// companions run beside the nodes, partners are their processes, and pairs counts
-	// the pods they have had.
+	// companions run beside the nodes, partners are their processes by the UIDs that
+	// PodOf gives, and pairs counts the pods they have had.
 	companions []companion.Companion
 	// besides decides which run, where the Kafka says so.
 	besides  func(model.Cluster) []companion.Companion

@@ -97,53 +97,59 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 	tests := map[string]struct {
 		find func(map[string]any) fields.Found
 		file string
-		want []string
+		want fields.Found
 	}{
 		"Kafka": {
 			find: fields.InSpec[kafkav1.Kafka],
 			file: "kafka-rich.yaml",
-			want: []string{
-				"spec.cruiseControl",
-				"spec.entityOperator.topicOperator.reconciliationIntervalMs",
-				"spec.entityOperator.topicOperator.watchedNamespace",
-				"spec.kafka.authorization.supportsAdminApi",
-				"spec.kafka.listeners[1].configuration.maxConnections",
-				"spec.kafka.listeners[1].configuration.useServiceDnsDomain",
-				"spec.kafka.listeners[2].authentication.listenerConfig",
-				"spec.kafka.listeners[2].configuration.bootstrap",
-				"spec.kafka.listeners[2].configuration.brokers",
-				"spec.kafka.logging",
-				"spec.kafka.metricsConfig",
-				"spec.kafka.quotas",
-				"spec.kafka.rack",
-				"spec.kafka.readinessProbe",
-				"spec.kafka.resources.claims",
-				"spec.kafka.template.pod.affinity",
-				"spec.kafka.template.pod.metadata",
-				"spec.kafkaExporter",
+			want: fields.Found{
+				WithoutEffect: []string{
+					"spec.entityOperator.topicOperator.reconciliationIntervalMs",
+					"spec.kafka.authorization.supportsAdminApi",
+					"spec.kafka.listeners[2].authentication.listenerConfig",
+					"spec.kafka.readinessProbe",
+				},
+				Unmet: []string{
+					"spec.cruiseControl",
+					"spec.entityOperator.topicOperator.watchedNamespace",
+					"spec.kafka.listeners[1].configuration.maxConnections",
+					"spec.kafka.listeners[1].configuration.useServiceDnsDomain",
+					"spec.kafka.listeners[2].configuration.bootstrap",
+					"spec.kafka.listeners[2].configuration.brokers",
+					"spec.kafka.logging",
+					"spec.kafka.metricsConfig",
+					"spec.kafka.quotas",
+					"spec.kafka.rack",
+					"spec.kafka.resources.claims",
+					"spec.kafka.template.pod.affinity",
+					"spec.kafka.template.pod.metadata",
+					"spec.kafkaExporter",
+				},
 			},
 		},
 		"Kafka of v1beta2": {
 			find: fields.InSpec[kafkav1.Kafka],
 			file: "kafka-tokens.yaml",
-			want: []string{
-				"spec.kafka.authorization.clientId",
-				"spec.kafka.authorization.delegateToKafkaAcls",
-				"spec.kafka.authorization.grantsRefreshPeriodSeconds",
-				"spec.kafka.authorization.tlsTrustedCertificates",
-				"spec.kafka.authorization.tokenEndpointUri",
-				"spec.kafka.listeners[0].authentication.checkAccessTokenType",
-				"spec.kafka.listeners[0].authentication.clientSecret",
-				"spec.kafka.listeners[0].authentication.customClaimCheck",
-				"spec.kafka.listeners[0].authentication.enableOauthBearer",
-				"spec.kafka.listeners[0].authentication.jwksEndpointUri",
-				"spec.kafka.listeners[0].authentication.jwksMinRefreshPauseSeconds",
-				"spec.kafka.listeners[0].authentication.tlsTrustedCertificates",
-				"spec.kafka.listeners[0].authentication.userNameClaim",
-				"spec.kafka.listeners[0].authentication.validIssuerUri",
-				"spec.kafka.replicas",
-				"spec.kafka.storage",
-				"spec.zookeeper",
+			want: fields.Found{
+				WithoutEffect: []string{
+					"spec.kafka.authorization.clientId",
+					"spec.kafka.authorization.delegateToKafkaAcls",
+					"spec.kafka.authorization.grantsRefreshPeriodSeconds",
+					"spec.kafka.authorization.tlsTrustedCertificates",
+					"spec.kafka.authorization.tokenEndpointUri",
+					"spec.kafka.listeners[0].authentication.checkAccessTokenType",
+					"spec.kafka.listeners[0].authentication.clientSecret",
+					"spec.kafka.listeners[0].authentication.customClaimCheck",
+					"spec.kafka.listeners[0].authentication.enableOauthBearer",
+					"spec.kafka.listeners[0].authentication.jwksEndpointUri",
+					"spec.kafka.listeners[0].authentication.jwksMinRefreshPauseSeconds",
+					"spec.kafka.listeners[0].authentication.tlsTrustedCertificates",
+					"spec.kafka.listeners[0].authentication.userNameClaim",
+					"spec.kafka.listeners[0].authentication.validIssuerUri",
+					"spec.kafka.replicas",
+					"spec.kafka.storage",
+					"spec.zookeeper",
+				},
 			},
 		},
 		"KafkaUser": {
@@ -165,18 +171,22 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 		"KafkaNodePool": {
 			find: fields.InSpec[kafkav1.KafkaNodePool],
 			file: "kafkanodepool-rich.yaml",
-			want: []string{
-				"spec.storage.volumes[0].overrides",
-				"spec.storage.volumes[0].volumeAttributesClass",
-				"spec.template.perPodService",
-				"spec.template.pod.topologySpreadConstraints",
+			want: fields.Found{
+				WithoutEffect: []string{
+					"spec.template.perPodService",
+				},
+				Unmet: []string{
+					"spec.storage.volumes[0].overrides",
+					"spec.storage.volumes[0].volumeAttributesClass",
+					"spec.template.pod.topologySpreadConstraints",
+				},
 			},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(fields.Found{WithoutEffect: test.want}, test.find(manifest(t, "testdata", test.file))); diff != "" {
+			if diff := cmp.Diff(test.want, test.find(manifest(t, "testdata", test.file))); diff != "" {
 				t.Errorf("found differs (-want +got):\n%s", diff)
 			}
 		})

@@ -151,10 +151,12 @@ func TestPublicManifestsAreTakenWithTheWarningsThatAreDue(t *testing.T) {
 			if manifest.Kind == kafkav1.KindKafkaNodePool {
 				found = fields.InSpec[kafkav1.KafkaNodePool](sent)
 			}
-			for i, path := range found.WithoutEffect {
-				found.WithoutEffect[i] = index.ReplaceAllString(path, "[]")
+			reported := slices.Concat(found.WithoutEffect, found.Unmet)
+			for i, path := range reported {
+				reported[i] = index.ReplaceAllString(path, "[]")
 			}
-			reported := slices.Compact(slices.Sorted(slices.Values(found.WithoutEffect)))
+			slices.Sort(reported)
+			reported = slices.Compact(reported)
 			if diff := cmp.Diff(manifest.Reported, append([]string{}, reported...)); diff != "" || len(found.Unknown) > 0 {
 				t.Errorf("reported differs, unknown are %v (-want +got):\n%s", found.Unknown, diff)
 			}

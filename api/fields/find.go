@@ -11,12 +11,14 @@ import (
 )
 
 // Found are the fields of a manifest that nobody acts on, as paths in the form of kubectl explain with an index
-// for list items, such as spec.kafka.listeners[0].configuration.class. Both lists are sorted.
+// for list items, such as spec.kafka.listeners[0].configuration.class. Each list is sorted, and of a subtree only the root
+// is named.
 type Found struct {
-	// WithoutEffect are known and do nothing. Of a subtree without effect only the root is named.
+	// WithoutEffect are known and do nothing, and nobody misses what they ask for.
 	WithoutEffect []string
-	// Unknown are no fields of the kind: they are misspelled, stand at the wrong place, or are newer than
-	// Keyturn. Of a subtree that is unknown as a whole only the root is named.
+	// Unmet are known and do nothing, so that what there is differs from what they ask for.
+	Unmet []string
+	// Unknown are no fields of the kind: they are misspelled, stand at the wrong place, or are newer than Keyturn.
 	Unknown []string
 }
 
@@ -32,7 +34,7 @@ func InSpec[T any](object map[string]any) Found {
 	}
 	var found Found
 	found.look("spec", object["spec"], place{acted: spec, known: known()[t.Name()]})
-	slices.Sort(found.WithoutEffect)
+	found.WithoutEffect, found.Unmet = byWeight(t.Name(), found.WithoutEffect)
 	slices.Sort(found.Unknown)
 	return found
 }

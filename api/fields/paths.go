@@ -12,8 +12,9 @@ type Paths struct {
 	Acted []string
 	// Own are among Acted, and not Strimzi's.
 	Own []string
-	// Kept are known and do nothing. Of a subtree without effect only the root is named.
-	Kept []string
+	// Kept are known and do nothing, and nobody misses what they ask for. Unmet do nothing either, so that what there is
+	// differs from what they ask for. Of a subtree only the root is named.
+	Kept, Unmet []string
 }
 
 // PathsOf returns the fields of T, which is a kind of api/.
@@ -21,9 +22,9 @@ func PathsOf[T any]() Paths {
 	t := reflect.TypeFor[T]()
 	var paths Paths
 	paths.add("spec", place{acted: members(t)["spec"], known: known()[t.Name()]})
-	for _, list := range [][]string{paths.Acted, paths.Own, paths.Kept} {
-		slices.Sort(list)
-	}
+	paths.Kept, paths.Unmet = byWeight(t.Name(), paths.Kept)
+	slices.Sort(paths.Acted)
+	slices.Sort(paths.Own)
 	return paths
 }
 

@@ -21,7 +21,7 @@ import (
 func harmless() []string {
 	return []string{
 		// Kafka
-		"AgentSilent", "AnnotationWithoutEffect", "CertificateAuthority", "CertificateIssuer", "CertificateShortLived", "Expired",
+		"AgentSilent", "AnnotationWithoutEffect", "CertificateAuthority", "CertificateIssuer", "CertificateShortLived", "DiffersFromSpec", "Expired",
 		"FieldsWithoutEffect", "ForbiddenConfig", "ForeignPod", "NodeWithoutCertificate", "SecretsUnread", "SharedIssuer",
 		"KafkaDefaultReplicationFactor", "KafkaInternalTopicReplication", "KafkaKRaftControllerNodeCount", "KafkaKRaftControllerSet",
 		"KafkaMetadataVersion", "KafkaMinInsyncReplicas", "KafkaNodeIds", "KafkaStorage", "ListenerCertificate",

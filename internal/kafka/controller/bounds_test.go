@@ -93,6 +93,7 @@ func TestListsInConditionsAreCutAndCounted(t *testing.T) {
 		"pods that are missing": p.unready(outcome{}).message,
 		"unknown fields":        fieldWarnings("Kafka ns/my", fields.Found{Unknown: pods})[0].message,
 		"ignored fields":        fieldWarnings("Kafka ns/my", fields.Found{WithoutEffect: pods})[0].message,
+		"fields that are unmet": fieldWarnings("Kafka ns/my", fields.Found{Unmet: pods})[0].message,
 	} {
 		if len(message) > 2*excerpt.Listed || !strings.Contains(message, " more") || !strings.Contains(message, pods[0]) {
 			t.Errorf("%s: %d bytes, want the first few and how many more: %.200s", name, len(message), message)

@@ -36,6 +36,7 @@ const (
 	reasonFailed              = "ReconciliationFailed"
 	reasonUnknownFields       = "UnknownFields"
 	reasonFieldsWithoutEffect = "FieldsWithoutEffect"
+	reasonDiffersFromSpec     = "DiffersFromSpec"
 	reasonIdleAnnotation      = model.ReasonIdleAnnotation
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
@@ -208,8 +209,8 @@ func (p *pass) claimWarnings() []wanted {
 		"once all partitions have enough replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time, and remove the annotation"})}
 }
 
-// fieldWarnings are about the fields of an object that nobody acts on. One that is no field at all is told apart
-// from those that do nothing: whoever wrote it meant something else.
+// fieldWarnings are about the fields of an object that nobody acts on, by their weight: a field that is none was meant
+// for something else, one that is unmet is relied on, and another one does no harm.
 func fieldWarnings(object string, found fields.Found) []wanted {
 	var list []wanted
 	if len(found.Unknown) > 0 {
@@ -217,9 +218,14 @@ func fieldWarnings(object string, found fields.Found) []wanted {
 			"%s: unknown fields, which have no effect: %s; correct those that are misspelled or misplaced, and remove the rest",
 			object, excerpt.List(found.Unknown, ", ", excerpt.Listed))))
 	}
+	if len(found.Unmet) > 0 {
+		list = append(list, holds(condition.Warning, reasonDiffersFromSpec, fmt.Sprintf(
+			"%s: Keyturn does not do what these fields ask for, so what runs differs from them: %s; check that you can do without it, and remove them",
+			object, excerpt.List(found.Unmet, ", ", excerpt.Listed))))
+	}
 	if len(found.WithoutEffect) > 0 {
 		list = append(list, holds(condition.Warning, reasonFieldsWithoutEffect, fmt.Sprintf(
-			"%s: these fields are kept but have no effect in Keyturn: %s; remove them unless another tool reads them",
+			"%s: these fields are kept but have no effect in Keyturn, and nothing is missed: %s; remove them unless another tool reads them",
 			object, excerpt.List(found.WithoutEffect, ", ", excerpt.Listed))))
 	}
 	return list

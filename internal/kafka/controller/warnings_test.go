@@ -44,12 +44,12 @@ func TestAWarningAboutAnAuthorityNamesItsObjectOnce(t *testing.T) {
 	}
 }
 
-// Both are warned of, each in its own words: one does nothing anywhere, the other was meant for something else.
-func TestAMisspelledFieldIsToldFromOneWithoutEffect(t *testing.T) {
+// Each is warned of in its own words: one was meant for something else, one is relied on, one does no harm.
+func TestFieldsThatNobodyActsOnAreToldApartByTheirWeight(t *testing.T) {
 	t.Parallel()
 	p := &pass{observation: &observation{}}
 	p.kafka.Namespace, p.kafka.Name = "kafka", "my"
-	spec := `{"spec": {"entityOperator": {"topicOperator": {"logging": {}}}, "kafka": {"listeners": [{"name": "a", "authentification": {"type": "tls"}}]}}}`
+	spec := `{"spec": {"entityOperator": {"topicOperator": {"logging": {}}}, "kafka": {"rack": {"topologyKey": "zone"}, "listeners": [{"name": "a", "authentification": {"type": "tls"}}]}}}`
 	if err := json.Unmarshal([]byte(spec), &p.written); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,8 @@ func TestAMisspelledFieldIsToldFromOneWithoutEffect(t *testing.T) {
 
 	for reason, want := range map[string]string{
 		reasonUnknownFields:       "Kafka kafka/my: unknown fields, which have no effect: spec.kafka.listeners[0].authentification;",
-		reasonFieldsWithoutEffect: "Kafka kafka/my: these fields are kept but have no effect in Keyturn: spec.entityOperator.topicOperator.logging;",
+		reasonDiffersFromSpec:     "Kafka kafka/my: Keyturn does not do what these fields ask for, so what runs differs from them: spec.kafka.rack;",
+		reasonFieldsWithoutEffect: "Kafka kafka/my: these fields are kept but have no effect in Keyturn, and nothing is missed: spec.entityOperator.topicOperator.logging;",
 	} {
 		if !strings.HasPrefix(told[reason], want) {
 			t.Errorf("%s says %q, want %q", reason, told[reason], want)
@@ -133,7 +134,7 @@ func TestAPoolIsWarnedOfStorageFieldsThatSayNothing(t *testing.T) {
 	t.Parallel()
 	written := map[string]any{
 		"metadata": map[string]any{"namespace": "kafka", "name": "dual"},
-		"spec":     map[string]any{"template": map[string]any{"podSet": map[string]any{}}, "storage": map[string]any{"type": "ephemeral", "size": "1Gi"}},
+		"spec":     map[string]any{"template": map[string]any{"perPodRoute": map[string]any{}}, "storage": map[string]any{"type": "ephemeral", "size": "1Gi"}},
 	}
 	resource, err := decodePool(&unstructured.Unstructured{Object: written})
 	if err != nil {
@@ -142,7 +143,7 @@ func TestAPoolIsWarnedOfStorageFieldsThatSayNothing(t *testing.T) {
 
 	list := poolWarnings(resource)
 
-	const want = "KafkaNodePool kafka/dual: these fields are kept but have no effect in Keyturn: spec.storage.size, spec.template.podSet;"
+	const want = "KafkaNodePool kafka/dual: these fields are kept but have no effect in Keyturn, and nothing is missed: spec.storage.size, spec.template.perPodRoute;"
 	if len(list) != 1 || list[0].reason != reasonFieldsWithoutEffect || !strings.HasPrefix(list[0].message, want) {
 		t.Errorf("it is said: %+v, want %q", list, want)
 	}
@@ -181,7 +182,7 @@ func TestAPoolIsWarnedWhileTheKafkaCannotBeBuilt(t *testing.T) {
 	if err := server.Get(t.Context(), client.ObjectKeyFromObject(&resource.KafkaNodePool), &stored); err != nil {
 		t.Fatal(err)
 	}
-	if list := stored.Status.Conditions; len(list) != 1 || list[0].Reason != reasonFieldsWithoutEffect {
+	if list := stored.Status.Conditions; len(list) != 1 || list[0].Reason != reasonDiffersFromSpec {
 		t.Errorf("conditions are %+v", list)
 	}
 	if !slices.Equal(stored.Status.NodeIds, []int32{0, 1}) {

@@ -39,11 +39,14 @@ func fieldsPage(t *testing.T) string {
 	page.WriteString(`<!-- Written by make generate. DO NOT EDIT. -->
 # Fields
 
-What becomes of each field below ` + "`spec`" + `. There are four ways:
+What becomes of each field below ` + "`spec`" + `. There are five ways:
 
 - **acted on**;
-- **kept and reported**: a field of Strimzi 1.2, or of its older ` + "`v1beta2`" + `, that does nothing here. The API server keeps it with all
-  that is in it, and a ` + "`Warning`" + ` condition with the reason ` + "`FieldsWithoutEffect`" + ` names it;
+- **not done**: a field of Strimzi 1.2, or of its older ` + "`v1beta2`" + `, that asks for something which Keyturn does not do, so that what
+  runs differs from the manifest. The API server keeps it with all that is in it, and a ` + "`Warning`" + ` condition with the reason
+  ` + "`DiffersFromSpec`" + ` names it;
+- **without effect**: such a field that changes nothing anybody could miss, because it belongs to what is not there at all, or to
+  how an operator does its work. It is kept, too, and a ` + "`Warning`" + ` condition with the reason ` + "`FieldsWithoutEffect`" + ` names it;
 - **refused with a condition**: a value that is stored and that Keyturn cannot do. The Kafka is ` + "`NotReady`" + `, and what runs goes on
   as it is;
 - **refused by the API server**: every other field, as [the API](api.md) says.
@@ -59,9 +62,9 @@ What becomes of each field below ` + "`spec`" + `. There are four ways:
 	writeKind(&page, "KafkaNodePool", pool)
 	page.WriteString(`### Fields of storage
 
-Each type of volume has fields of its own. The others are kept and reported where they stand.
+Each type of volume has fields of its own. The others are without effect.
 
-| type | acted on | kept and reported |
+| type | acted on | without effect |
 |---|---|---|
 `)
 	for _, kind := range []kafkav1.StorageType{kafkav1.StorageEphemeral, kafkav1.StoragePersistentClaim, kafkav1.StorageJBOD} {
@@ -71,7 +74,40 @@ Each type of volume has fields of its own. The others are kept and reported wher
 	page.WriteString("\nThe volumes of a `jbod` have an `id` and the fields of their own type.\n\n")
 	writeUser(&page)
 	writeTopic(&page)
+	writeManifests(t, &page)
 	return page.String()
+}
+
+// writeManifests writes what TestManifestsRunOrAreNamed has found.
+func writeManifests(t *testing.T, page *strings.Builder) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "apitest", "testdata", "outcomes.yaml"))
+	must(t, err)
+	var outcomes []struct {
+		Manifest string   `json:"manifest"`
+		About    string   `json:"about"`
+		Fate     string   `json:"fate"`
+		Says     []string `json:"says"`
+	}
+	must(t, yaml.UnmarshalStrict(data, &outcomes))
+	page.WriteString(`
+## Manifests
+
+What becomes of [manifests as people have them](../internal/kafka/apitest/testdata/manifests), created with strict validation and applied
+on a real API server, before all operators. Servers of Kafka are stand-ins there; [versions](kafka.md) are tested apart. The worst of what is said counts:
+
+- **runs**: all that is asked for is done;
+- **ignored, named**: fields without effect are named in a condition;
+- **not done, named**: what runs differs from the manifest, and a condition names the fields;
+- **refused, named**: the API server, or a condition, says what to change. A Kafka that runs goes on as it was.
+
+| manifest | outcome | what is said |
+|---|---|---|
+`)
+	for _, o := range outcomes {
+		says := strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.Join(o.Says, "<br>"))
+		fmt.Fprintf(page, "| `%s`: %s | %s | %s |\n", o.Manifest, o.About, o.Fate, strings.ReplaceAll(says, "&lt;br>", "<br>"))
+	}
 }
 
 // writeTopic: the topic operator acts on every field.
@@ -94,7 +130,9 @@ func writeKind(page *strings.Builder, kind string, paths fields.Paths) {
 	if len(paths.Own) > 0 {
 		fmt.Fprintf(page, "Not in Strimzi 1.2: %s.\n\n", code(paths.Own))
 	}
-	page.WriteString("### Kept and reported\n\n")
+	page.WriteString("### Not done\n\n")
+	writeByParent(page, paths.Unmet)
+	page.WriteString("### Without effect\n\n")
 	writeByParent(page, paths.Kept)
 }
 

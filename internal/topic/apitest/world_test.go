@@ -122,7 +122,7 @@ func (w *world) create(object client.Object) {
 
 // restart replaces the operator by one that remembers nothing.
 func (w *world) restart() {
-	w.writer, w.events = &countingClient{Client: w.person}, events.NewFakeRecorder(1000)
+	w.writer, w.events = &countingClient{Client: kubetest.Indexed{Client: w.person, Field: controller.NameIndex, Of: controller.Index}}, events.NewFakeRecorder(1000)
 	name := types.NamespacedName{Namespace: w.namespace, Name: cluster}
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.person, Events: w.events, Log: logr.Discard(), Clock: w.clock, Cluster: name, Metrics: controller.NewMetrics(name),
@@ -332,23 +332,6 @@ func (c *countingClient) count(write func() error) error {
 	}
 	c.writes++
 	return write()
-}
-
-func (c *countingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	found, is := list.(*kafkav1.KafkaTopicList)
-	name, isIndexed := "", false
-	plain := slices.DeleteFunc(slices.Clone(opts), func(option client.ListOption) bool {
-		fields, is := option.(client.MatchingFields)
-		if is {
-			name, isIndexed = fields[controller.NameIndex], true
-		}
-		return is
-	})
-	if err := c.Client.List(ctx, list, plain...); err != nil || !is || !isIndexed {
-		return err
-	}
-	found.Items = slices.DeleteFunc(found.Items, func(topic kafkav1.KafkaTopic) bool { return !slices.Contains(controller.Index(&topic), name) })
-	return nil
 }
 
 func (c *countingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {

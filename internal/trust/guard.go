@@ -267,7 +267,7 @@ func stillTrusted(v *view, a *Anchor) []Blocker {
 			if r.Presents && v.issued(s.Identity, a) {
 				return false
 			}
-			inMemory := r.Plane.Trust == AtStart && !a.Compromised
+			inMemory := !a.Compromised && v.keeps(r, s.Trust, a)
 			return !r.Verifies || inMemory || !slices.Contains(s.Trust, a.ID)
 		},
 		saying{"still trusts the old CA, or might trust it again", "still trust the old CA, or might trust it again", ofTrust})

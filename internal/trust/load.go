@@ -48,7 +48,8 @@ func (v *view) loads(strategy Strategy) []Load {
 // addLoads appends what one member has to load.
 func (v *view) addLoads(out []Load, m *Member, strategy Strategy) []Load {
 	reload, start := v.behind(m, strategy)
-	planes, urgent, atStart := inOrder(slices.Concat(reload, start)), v.startsAreUrgent(strategy), m.atStart()
+	planes, atStart := inOrder(slices.Concat(reload, start)), m.atStart()
+	urgent := v.startsAreUrgent(strategy) || v.promptly(m, strategy)
 	if len(start) > 0 && urgent && !v.restartWaits(m, reload, strategy) {
 		return append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: start[0].whyRestarted()})
 	}
@@ -211,6 +212,9 @@ func (v *view) outlived(m *Member, r *Role, strategy Strategy) bool {
 	if r.Plane.Trust != AtStart {
 		return false
 	}
+	if r.Plane.Prompt {
+		return v.isPast(loaded.Trust, wanted.Trust, strategy)
+	}
 	trusts := v.accepts(loaded.Trust, Identity{Signer: v.target.Key})
 	if !trusts && (strategy.Kind == Classic || wanted.Identity.Signer == v.target.Key) {
 		return v.target.Stored != Absent
@@ -218,6 +222,55 @@ func (v *view) outlived(m *Member, r *Role, strategy Strategy) bool {
 	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
 		return a.Compromised && slices.Contains(loaded.Trust, a.ID) && !slices.Contains(wanted.Trust, a.ID)
 	})
+}
+
+// isPast reports whether a prompt role is to be started again for the trust that is published to it: once that is what it
+// is to keep, and before that only where it does not trust the target in any way. An earlier certificate of a key that
+// stays does not count.
+func (v *view) isPast(loaded, wanted []AnchorID, strategy Strategy) bool {
+	differs := slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
+		isLoaded, isWanted := slices.Contains(loaded, a.ID), slices.Contains(wanted, a.ID)
+		return isWanted && !isLoaded || isLoaded && !isWanted && !v.isRenewedIn(loaded, &a)
+	})
+	if !differs {
+		return false
+	}
+	passing := slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
+		return a.ID != v.Issuing && !a.Beside(v.Issuing) && slices.Contains(wanted, a.ID)
+	})
+	return !passing || strategy.Kind == Classic && slices.Contains(wanted, v.Issuing) && !slices.Contains(loaded, v.Issuing)
+}
+
+// promptly reports whether a member is restarted now for its prompt roles. Where they trust the same keys before and
+// after, as after a renewal, nobody is accepted or refused otherwise, and the restart is due before the certificate ends.
+func (v *view) promptly(m *Member, strategy Strategy) bool {
+	return slices.ContainsFunc(m.Roles, func(r Role) bool {
+		loaded, wanted := r.Evidence.Loaded.Trust, m.Published.To(r.Plane).Trust
+		return r.Plane.Prompt && r.Evidence.Process == ProcessRunning && v.outlived(m, &r, strategy) && !slices.Equal(v.keysOf(loaded), v.keysOf(wanted))
+	})
+}
+
+// keeps reports whether a role may go on trusting an anchor in memory: one that loads trust at its start, unless it must
+// forget promptly and the anchor makes a difference.
+func (v *view) keeps(r *Role, trust []AnchorID, a *Anchor) bool {
+	return r.Plane.Trust == AtStart && (!r.Plane.Prompt || v.isRenewedIn(trust, a))
+}
+
+// isRenewedIn reports whether a trust has a later certificate of the anchor's key, so that the anchor changes nothing there.
+func (v *view) isRenewedIn(trust []AnchorID, a *Anchor) bool {
+	return slices.ContainsFunc(v.Anchors, func(b Anchor) bool {
+		return b.ID != a.ID && b.Key == a.Key && b.NotAfter.After(a.NotAfter) && slices.Contains(trust, b.ID)
+	})
+}
+
+// keysOf are the keys of anchors, each once.
+func (v *view) keysOf(anchors []AnchorID) []KeyID {
+	var keys []KeyID
+	for _, id := range anchors {
+		keys = append(keys, v.key[id])
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // Holds reports whether a role runs on what it is to load, and would after a restart, as far

@@ -38,6 +38,9 @@ type Plane struct {
 	// Persists is true when what its roles have reloaded wins over what is published at
 	// every later start.
 	Persists bool
+	// Prompt is true when a process must not go on trusting what has been withdrawn from it, although it loads that at its
+	// start only: it is restarted as soon as what is published to it is what it is to keep.
+	Prompt bool
 	// Keeper is what people call a role that loads something at its start only, with the
 	// article; empty for a plane that reloads everything.
 	Keeper string

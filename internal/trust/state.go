@@ -160,7 +160,7 @@ func (v *view) reliedOn(a *Anchor) bool {
 	relied, renewedOut := false, v.renewedOut(a)
 	v.roles(func(m *Member, r *Role) {
 		relies := func(s Stores) {
-			trusted := r.Verifies && r.Plane.Trust == Reloading && slices.Contains(s.Trust, a.ID)
+			trusted := r.Verifies && !v.keeps(r, s.Trust, a) && slices.Contains(s.Trust, a.ID)
 			relied = relied || trusted || r.Presents && !renewedOut && v.issued(s.Identity, a)
 		}
 		relies(m.Published.To(r.Plane))

@@ -36,7 +36,7 @@ const (
 	reasonFailed              = "ReconciliationFailed"
 	reasonUnknownFields       = "UnknownFields"
 	reasonFieldsWithoutEffect = "FieldsWithoutEffect"
-	reasonDiffersFromSpec     = "DiffersFromSpec"
+	reasonDiffersFromSpec     = model.ReasonDiffersFromSpec
 	reasonIdleAnnotation      = model.ReasonIdleAnnotation
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"

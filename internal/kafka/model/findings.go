@@ -40,6 +40,9 @@ const (
 	// ReasonIdleAnnotation warns of an annotation that nobody acts on. The name is
 	// Keyturn's.
 	ReasonIdleAnnotation = "AnnotationWithoutEffect"
+	// ReasonDiffersFromSpec warns of what is asked for and not done. The name is
+	// Keyturn's.
+	ReasonDiffersFromSpec = "DiffersFromSpec"
 	// ReasonNodeIDs warns of an annotation with node ids that cannot be read.
 	// Strimzi only logs it; the name is Keyturn's.
 	ReasonNodeIDs = "KafkaNodeIds"

@@ -10,6 +10,7 @@ import (
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
 // Names of the containers of the operators beside the nodes.
@@ -91,7 +92,22 @@ func (r *resolver) resolveEnv(path string, template *kafkav1.OperatorContainerTe
 		}
 		names = append(names, name)
 	}
+	r.warnUnreadEnv(path, names)
 	return env
+}
+
+// warnUnreadEnv names the variables by which Strimzi's operators are told what to do.
+func (r *resolver) warnUnreadEnv(path string, names []string) {
+	unread := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, "STRIMZI_") })
+	if len(unread) == 0 {
+		return
+	}
+	slices.Sort(unread)
+	r.findings.Warnings = append(r.findings.Warnings, Finding{
+		Object: r.kafkaObject(), Part: path, Reason: ReasonDiffersFromSpec,
+		Message: fmt.Sprintf("%s.env has variables that Keyturn's operators do not read: %s; check that you can do without what they ask for, and remove them",
+			path, excerpt.List(unread, ", ", excerpt.Listed)),
+	})
 }
 
 func isReservedEnv(name string) bool {

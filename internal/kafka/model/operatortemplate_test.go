@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,18 @@ func TestAnOperatorHasTheEnvironmentOfItsOwnContainer(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("the environment of %s differs (-want +got):\n%s", container, diff)
 		}
+	}
+}
+
+func TestVariablesOfStrimzisOperatorsAreNamed(t *testing.T) {
+	t.Parallel()
+	in := withOperatorsSecret()
+	in.Kafka.Spec.EntityOperator = withEnv("STRIMZI_USE_FINALIZERS", "HTTPS_PROXY", "STRIMZI_ALTERABLE_TOPIC_CONFIG")
+	_, findings := resolved(t, in)
+	i := slices.IndexFunc(findings.Warnings, func(f Finding) bool { return f.Reason == ReasonDiffersFromSpec })
+	const says = "template.topicOperatorContainer.env has variables that Keyturn's operators do not read: STRIMZI_ALTERABLE_TOPIC_CONFIG, STRIMZI_USE_FINALIZERS;"
+	if i < 0 || !strings.Contains(findings.Warnings[i].Message, says) {
+		t.Errorf("warnings %+v, want one that says %q", findings.Warnings, says)
 	}
 }
 

@@ -265,7 +265,7 @@ func (v *view) isRenewedIn(trust []AnchorID, a *Anchor) bool {
 
 // keysOf are the keys of anchors, each once.
 func (v *view) keysOf(anchors []AnchorID) []KeyID {
-	var keys []KeyID
+	keys := make([]KeyID, 0, len(anchors))
 	for _, id := range anchors {
 		keys = append(keys, v.key[id])
 	}

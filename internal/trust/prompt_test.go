@@ -53,7 +53,7 @@ type promptRules struct {
 	crossed, distrusts, same bool
 	// lasting processes are not restarted for what is withdrawn. Of endless ones nobody knows when what they hold ends.
 	lasting, endless bool
-	begin   promptBudget
+	begin            promptBudget
 	// restarts is how often a member may be restarted where no accident happens.
 	restarts int
 }

@@ -72,29 +72,66 @@ func TestManifestsRunOrAreNamed(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no manifest was found: %v", err)
 	}
-	found := replayAll(t, files)
+	recorded := readOutcomes(t)
+	if len(recorded) != len(files) && !*update {
+		t.Errorf("outcomes of %d manifests are recorded, and there are %d", len(recorded), len(files))
+	}
+	var found outcomesFound
+	t.Cleanup(func() { found.write(t) })
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			result := replay(t, file)
+			found.add(result)
+			before := slices.DeleteFunc(slices.Clone(recorded), func(o outcome) bool { return o.Manifest != result.Manifest })
+			for _, worse := range worsened(before, []outcome{result}) {
+				t.Error(worse)
+			}
+			if diff := cmp.Diff(before, []outcome{result}); diff != "" && !*update {
+				t.Errorf("the outcome differs; if it is better, run this test with -update and then make generate (-recorded +found):\n%s", diff)
+			}
+		})
+	}
+}
 
+func readOutcomes(t *testing.T) []outcome {
+	t.Helper()
+	data, err := os.ReadFile(outcomes)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var recorded []outcome
-	if data, err := os.ReadFile(outcomes); err != nil {
-		t.Error(err)
-	} else if err := yaml.UnmarshalStrict(data, &recorded); err != nil {
-		t.Error(err)
+	if err := yaml.UnmarshalStrict(data, &recorded); err != nil {
+		t.Fatal(err)
 	}
-	for _, worse := range worsened(recorded, found) {
-		t.Error(worse)
-	}
-	if *update && !t.Failed() {
-		data, err := yaml.Marshal(found)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(outcomes, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	return recorded
+}
+
+// outcomesFound are those of this run.
+type outcomesFound struct {
+	mu   sync.Mutex
+	list []outcome
+}
+
+func (f *outcomesFound) add(o outcome) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, o)
+}
+
+// write records them where that is asked for, and none fares worse.
+func (f *outcomesFound) write(t *testing.T) {
+	t.Helper()
+	if !*update || t.Failed() {
 		return
 	}
-	if diff := cmp.Diff(recorded, found); diff != "" {
-		t.Errorf("outcomes differ; if they are better, run this test with -update and then make generate (-recorded +found):\n%s", diff)
+	slices.SortFunc(f.list, func(a, b outcome) int { return strings.Compare(a.Manifest, b.Manifest) })
+	data, err := yaml.Marshal(f.list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(outcomes, data, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -119,28 +156,10 @@ func TestAManifestThatFaresWorseIsNamed(t *testing.T) {
 	}
 }
 
-func replayAll(t *testing.T, files []string) []outcome {
-	t.Helper()
-	var mu sync.Mutex
-	var found []outcome
-	t.Run("each", func(t *testing.T) {
-		for _, file := range files {
-			t.Run(filepath.Base(file), func(t *testing.T) {
-				t.Parallel()
-				result := replay(t, file)
-				mu.Lock()
-				defer mu.Unlock()
-				found = append(found, result)
-			})
-		}
-	})
-	slices.SortFunc(found, func(a, b outcome) int { return strings.Compare(a.Manifest, b.Manifest) })
-	return found
-}
-
 // replayed is a manifest in a namespace of its own.
 type replayed struct {
 	*world
+
 	fate int
 	says []string
 }
@@ -190,7 +209,7 @@ func (r *replayed) objects(t *testing.T, data []byte) []*unstructured.Unstructur
 	t.Helper()
 	data = bytes.ReplaceAll(data, []byte("my-cluster"), []byte(clusterName))
 	var objects []*unstructured.Unstructured
-	for _, document := range bytes.Split(data, []byte("\n---\n")) {
+	for document := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(document, &object.Object); err != nil {
 			t.Fatal(err)

@@ -65,8 +65,9 @@ func (p *NetworkPolicies) operator(namespace string) *policyPeer {
 
 // ofOneCluster are the pods of the operators of one cluster, which the chart puts beside the operator.
 func (p *NetworkPolicies) ofOneCluster(names Names) []*policyPeer {
-	var peers []*policyPeer
-	for _, name := range []string{"keyturn-user-operator", "keyturn-topic-operator"} {
+	operators := []string{"keyturn-user-operator", "keyturn-topic-operator"}
+	peers := make([]*policyPeer, 0, len(operators))
+	for _, name := range operators {
 		labels := map[string]string{"app.kubernetes.io/name": name, ClusterLabel: names.Cluster}
 		peers = append(peers, p.inOperatorNamespace(podsWith(labels), names.Namespace))
 	}

@@ -13,6 +13,7 @@ import (
 // Indexed lists objects by a field that the API server does not know, as the cache of a manager with an index does.
 type Indexed struct {
 	client.Client
+
 	// Field is the name of the index, and Of are the values by which an object is found.
 	Field string
 	Of    client.IndexerFunc

@@ -297,6 +297,9 @@ func TestADeletedObjectTakesOnlyItsOwnTopicAlong(t *testing.T) {
 		"none of a Kafka that is gone": {
 			model.Observed{Topic: of("a", 0, known("a", 1), deleted), Cluster: "my-cluster", Now: noon()}, expected{id: one, letGo: true, event: model.KafkaDeleted},
 		},
+		"none of a Kafka that is gone, although it is paused: there is nothing to wait for": {
+			model.Observed{Topic: of("a", 0, known("a", 1), deleted, paused()), Cluster: "my-cluster", Now: noon()}, expected{id: one, letGo: true, event: model.KafkaDeleted},
+		},
 		"not yet one of a Kafka that does not answer": {
 			model.Observed{Topic: of("a", 0, known("a", 1), deleted), Cluster: "my-cluster", Kafka: &kafkav1.Kafka{}, Unknown: &model.Remark{Reason: model.KafkaUnreachable}, Now: noon()},
 			expected{id: one, problem: model.KafkaUnreachable},
@@ -310,6 +313,16 @@ func TestADeletedObjectTakesOnlyItsOwnTopicAlong(t *testing.T) {
 				t.Errorf("deletes %s", d.Delete)
 			}
 		})
+	}
+}
+
+// Kafka counts replicas with 16 bits: more of them are asked for, and rejected, as the most that there can be.
+func TestMoreReplicasThanKafkaCountsAreTheMost(t *testing.T) {
+	t.Parallel()
+	for wanted, asked := range map[int32]int16{70_000: 1<<15 - 1, 1<<16 + 1: 1<<15 - 1, 3: 3} {
+		if d := model.Decide(observed(of("a", 0, sized(1, wanted)), nil)); d.Create == nil || d.Create.Replicas != asked {
+			t.Errorf("for %d replicas Kafka is asked for %+v, want %d", wanted, d.Create, asked)
+		}
 	}
 }
 

@@ -15,11 +15,11 @@ func DecideDeletion(o Observed) Decision {
 	switch {
 	case !IsManaged(o.Topic):
 		o.keepTopic(&d, "the annotation "+managedAnnotation+" of the KafkaTopic is false")
-	case IsPaused(o.Topic):
-		o.pause(&d, "The KafkaTopic is deleted, and its topic in Kafka is not yet. ")
 	case o.Kafka == nil:
 		d.LetGo = true
 		d.Event = &Remark{KafkaDeleted, Abandoned(o.Cluster)}
+	case IsPaused(o.Topic):
+		o.pause(&d, "The KafkaTopic is deleted, and its topic in Kafka is not yet. ")
 	case o.successor() != "":
 		o.keepTopic(&d, fmt.Sprintf("KafkaTopic %s manages it, too", o.successor()))
 	case topics.IsInternal(Name(o.Topic)):

@@ -60,6 +60,14 @@ func users(ctx context.Context, b *bench) (*finding, error) {
 	return found, nil
 }
 
+// ofTheCluster is a list of the chart with the one operator of the bench's cluster.
+func ofTheCluster() []map[string]any {
+	return []map[string]any{{
+		"namespace": namespace, "cluster": cluster,
+		"resources": map[string]any{"requests": map[string]string{"memory": "64Mi"}, "limits": map[string]string{"memory": "256Mi"}},
+	}}
+}
+
 // wave applies users in place of those that are there, and measures until all are ready. Without a limit the time is
 // only observed.
 func (b *bench) wave(ctx context.Context, algorithm kafkav1.KeyAlgorithm, count int, within time.Duration) ([]report.Figure, error) {

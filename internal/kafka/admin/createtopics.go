@@ -13,12 +13,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/topics"
 )
 
-const (
-	// requestTopics is how many topics are created in one request.
-	requestTopics = 100
-	// requestPartitions is how many partitions Kafka creates in one request: of one with more it creates nothing.
-	requestPartitions = 10_000
-)
+// requestTopics is how many topics are created in one request.
+const requestTopics = 100
 
 // CreateTopics creates topics in as few requests as Kafka accepts.
 func (k *Kafka) CreateTopics(ctx context.Context, wanted []topics.New) (map[string]Creation, error) {
@@ -37,10 +33,10 @@ func batches(wanted []topics.New) [][]topics.New {
 	begin, partitions := 0, int32(0)
 	for i, topic := range wanted {
 		more := max(topic.Partitions, 1)
-		if i > begin && (i-begin == requestTopics || more > requestPartitions-partitions) {
+		if i > begin && (i-begin == requestTopics || more > topics.MostPartitions-partitions) {
 			all, begin, partitions = append(all, wanted[begin:i]), i, 0
 		}
-		partitions += min(more, requestPartitions)
+		partitions += min(more, topics.MostPartitions)
 	}
 	if begin < len(wanted) {
 		all = append(all, wanted[begin:])

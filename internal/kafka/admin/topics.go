@@ -39,11 +39,24 @@ func (k *Kafka) DescribeTopics(ctx context.Context) (map[string]topics.Topic, er
 		return nil, k.failed("listing topics", err)
 	}
 	for names := range slices.Chunk(list.names, pageSize) {
-		if err := k.describeConfigs(ctx, broker, names, &list); err != nil {
+		if err := k.describePage(ctx, broker, names, &list); err != nil {
 			return nil, k.failed("describing the configs of topics", err)
 		}
 	}
 	return list.topics, nil
+}
+
+// describePage reads the properties of some topics, in halves where they are too much for one answer.
+func (k *Kafka) describePage(ctx context.Context, broker kmsg.Requestor, names []string, into *topicListing) error {
+	err := k.describeConfigs(ctx, broker, names, into)
+	if _, isLong := errors.AsType[*LongAnswerError](err); !isLong || len(names) == 1 {
+		return err
+	}
+	half := len(names) / 2
+	if err := k.describePage(ctx, broker, names[:half], into); err != nil {
+		return err
+	}
+	return k.describePage(ctx, broker, names[half:], into)
 }
 
 func (k *Kafka) listTopics(ctx context.Context, into *topicListing) (kmsg.Requestor, error) {

@@ -250,6 +250,27 @@ func TestAListOfTopicsThatDoesNotGoOnIsAnError(t *testing.T) {
 	}
 }
 
+// Properties of topics can be long, and those of a page more than one answer may have.
+func TestTopicsAreDescribedInAnswersThatAreShortEnough(t *testing.T) {
+	t.Parallel()
+	var listed []kmsg.DescribeTopicPartitionsResponseTopic
+	for i := range 30 {
+		listed = append(listed, topic(fmt.Sprintf("t-%02d", i), 0, partition(0, 1)))
+	}
+	k := described([]kmsg.Response{page(nil, listed...)}, func(string) kmsg.DescribeConfigsResponseResource {
+		return kmsg.DescribeConfigsResponseResource{Configs: []kmsg.DescribeConfigsResponseResourceConfig{
+			property("long", strings.Repeat("x", 10<<10), kmsg.ConfigSourceDynamicTopicConfig),
+		}}
+	}).openTo(t, &recorded{}, admin.Options{Brokers: []string{"b0:9091"}, AnswerLimit: 64 << 10})
+	got, err := k.DescribeTopics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(listed) || len(got["t-29"].Config["long"]) != 10<<10 {
+		t.Errorf("%d topics are described, want %d with their properties", len(got), len(listed))
+	}
+}
+
 func TestTheTopicsOfAClusterAreKeptInBoundedMemory(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 17<<20)

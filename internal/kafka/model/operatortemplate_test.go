@@ -86,6 +86,18 @@ func TestAnOperatorHasTheEnvironmentOfItsOwnContainer(t *testing.T) {
 	}
 }
 
+// Whoever may write a Kafka may not read Secrets by that.
+func TestAVariableFromASecretIsRefused(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	env := []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "password"}}}}
+	in.Kafka.Spec.EntityOperator = &kafkav1.EntityOperator{Template: &kafkav1.EntityOperatorTemplate{UserOperatorContainer: &kafkav1.OperatorContainerTemplate{Env: written(env)}}}
+	_, findings := Resolve(in)
+	if err := findings.Err(); err == nil || !strings.Contains(err.Error(), "template.userOperatorContainer.env must not take A from a Secret") {
+		t.Errorf("error %v, want that it is refused", err)
+	}
+}
+
 func TestVariablesOfStrimzisOperatorsAreNamed(t *testing.T) {
 	t.Parallel()
 	in := withOperatorsSecret()

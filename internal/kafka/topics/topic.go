@@ -9,6 +9,10 @@ import (
 	"strings"
 )
 
+// MostPartitions is how many a request to Kafka may create. One for more of them fails as a whole, and one that adds many more to a
+// topic makes the active controller run out of memory.
+const MostPartitions = 10_000
+
 // ID is what Kafka gives a topic when it is created. A topic that is deleted and created again has another one.
 type ID [16]byte
 

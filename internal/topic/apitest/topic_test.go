@@ -250,6 +250,50 @@ func TestATopicWithoutAKafkaWaitsForIt(t *testing.T) {
 	}
 }
 
+// The status tells of another Kafka of the name, or of one that the label named before, and nothing keeps the object for this one.
+func TestATopicOfAnotherKafkaIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.topic("mine", named("theirs", sized(1, 1)))
+	w.reconcile("mine")
+	w.change("mine", func(topic *kafkav1.KafkaTopic) { topic.Finalizers = nil })
+	w.kafka.Remove("theirs")
+	others := w.kafka.Hold("theirs", 1, 1, map[string]string{"retention.ms": "-1"})
+	w.respecify("mine", named("mine", sized(1, 1)))
+	w.restart()
+
+	w.reconcile("mine", "mine")
+	w.later("mine")
+
+	if status := w.read("mine").Status; status.TopicName != "mine" {
+		t.Errorf("the status is about topic %s", status.TopicName)
+	}
+	w.reports("mine", "")
+	w.deleteTopic("mine")
+	w.reconcile("mine")
+	got, isHeld := w.kafka.Held("theirs")
+	if _, isLeft := w.kafka.Held("mine"); isLeft || !isHeld || got.ID != others || got.Config["retention.ms"] != "-1" {
+		t.Errorf("Kafka has %v, theirs with %v; want it as it was, and no mine", w.kafka.Names(), got.Config)
+	}
+}
+
+// Between the two writes the finalizer would have the name in the status believed.
+func TestTheTopicOfAnotherKafkaLeavesTheStatusBeforeTheFinalizerIsPut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.topic("mine", named("theirs", sized(1, 1)))
+	w.reconcile("mine")
+	w.change("mine", func(topic *kafkav1.KafkaTopic) { topic.Finalizers = nil })
+	w.respecify("mine", named("mine", sized(1, 1)))
+	w.restart()
+
+	w.reconcile("mine")
+
+	if topic := w.read("mine"); topic.Status.TopicName == "theirs" || topic.Status.TopicID != "" || len(topic.Finalizers) > 0 {
+		t.Errorf("finalizers %q, status %+v; want the status to be cleared first", topic.Finalizers, topic.Status)
+	}
+}
+
 func TestATopicThatIsPausedIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,6 +23,9 @@ const actionReconcile = "ReconcileTopic"
 
 // carryOut writes the finalizer before anything is written to Kafka, and Kafka before the status that reports it.
 func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Decision) (outcome, error) {
+	if d.Keep && o.IsOfAnotherKafka() {
+		return r.disown(ctx, o)
+	}
 	if d.Keep {
 		if err := r.patchFinalizers(ctx, o.Topic, model.KeepFor); err != nil {
 			return outcome{}, err
@@ -48,6 +51,13 @@ func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Dec
 		}
 	}
 	return done, r.report(ctx, o, d)
+}
+
+// disown removes the topic of another Kafka from the status before the object is kept for this one, and has it decided again.
+func (r *Reconciler) disown(ctx context.Context, o model.Observed) (outcome, error) {
+	status := o.Topic.Status
+	status.TopicName, status.TopicID = "", ""
+	return outcome{wake: o.Now}, r.applyStatus(ctx, o.Topic, status)
 }
 
 // create creates a topic that Kafka does not have.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -70,6 +71,7 @@ func Decide(o Observed) Decision {
 	}
 	o.decideTopic(&d)
 	o.warnOfMinimum(&d)
+	o.warnOfSegments(&d)
 	return d
 }
 
@@ -88,9 +90,25 @@ func (o Observed) obstacle() *Remark {
 	case !topics.IsName(name):
 		return &Remark{NotSupported, fmt.Sprintf("Kafka takes no topic of the name %s. The topic is not created. "+
 			"Set spec.topicName to at most 249 characters of a to z, A to Z, 0 to 9, dot, underscore and hyphen.", shown(name))}
+	case o.longText() != "":
+		return &Remark{NotSupported, fmt.Sprintf("The property %s of spec.config has a name or a value of more than %d bytes. The topic is not changed. "+
+			"Shorten it: beyond %d bytes brokers close the connection.", shown(o.longText()), maxText, 1<<15-1)}
 	default:
 		return nil
 	}
+}
+
+// maxText is how long the name or the value of a property may be. Kafka stores texts with a length of 15 bits, and adds to some.
+const maxText = 16 << 10
+
+// longText is the name of the first property that is too long; empty when there is none.
+func (o Observed) longText() string {
+	for _, key := range slices.Sorted(maps.Keys(o.Topic.Spec.Config)) {
+		if len(key) > maxText || len(o.Topic.Spec.Config[key]) > maxText {
+			return key
+		}
+	}
+	return ""
 }
 
 // shown is the name of a topic as messages have it.
@@ -152,7 +170,12 @@ func (o Observed) unsupported(d *Decision) *Remark {
 			shown(d.Name), shown(wanted), shown(d.Name)))
 	}
 	if spec.Partitions != nil && *spec.Partitions > held.Partitions {
-		d.Partitions = *spec.Partitions
+		if *spec.Partitions-held.Partitions > topics.MostPartitions {
+			problems = append(problems, fmt.Sprintf("The topic has %d partitions, and at most %d are added at a time: more of them can stop the controllers of Kafka. "+
+				"Set spec.partitions to at most %d, and raise it again later.", held.Partitions, topics.MostPartitions, held.Partitions+topics.MostPartitions))
+		} else {
+			d.Partitions = *spec.Partitions
+		}
 	}
 	if spec.Partitions != nil && *spec.Partitions < held.Partitions {
 		problems = append(problems, fmt.Sprintf("The topic has %d partitions, and Kafka cannot reduce them to %d. Set spec.partitions to %d, "+
@@ -211,6 +234,16 @@ func (o Observed) warnOfMinimum(d *Decision) {
 	}
 	d.warn(Remark{InvalidConfig, fmt.Sprintf("%s is %d, and each partition has %s: producers with acks=all cannot write to the topic. "+
 		"Set %s in spec.config to at most %d.", topics.MinInSync, minimum, counted(factor, "replica", "replicas"), topics.MinInSync, factor)})
+}
+
+// warnOfSegments tells of a topic with which no broker of Kafka 4 starts: Kafka 3.9 takes it, and an upgrade would end there.
+func (o Observed) warnOfSegments(d *Decision) {
+	bytes, isSet := topics.Integer(o.wantedConfig()[topics.SegmentBytes])
+	if !isSet || bytes >= topics.SmallestSegment {
+		return
+	}
+	d.warn(Remark{InvalidConfig, fmt.Sprintf("%s is %d. Brokers of Kafka 4.0 and later do not start while a topic has less than %d. "+
+		"Raise it in spec.config before the Kafka is upgraded.", topics.SegmentBytes, bytes, topics.SmallestSegment)})
 }
 
 func (d *Decision) warn(remark Remark) { d.Warnings = append(d.Warnings, remark) }

@@ -137,6 +137,34 @@ func TestATopicIsMadeWhatItsObjectSays(t *testing.T) {
 		"it exists, and others have created it": {
 			observed(of("a", 0, free), held(1, 3, 2)), expected{keep: true, id: one},
 		},
+		"as many partitions more as Kafka adds at a time": {
+			observed(of("a", 0, known("a", 1), sized(10_001, 1)), held(1, 1, 1)), expected{keep: true, id: one, partitions: 10_001},
+		},
+		"one partition more than that": {
+			observed(of("a", 0, known("a", 1), sized(10_002, 1)), held(1, 1, 1)), expected{keep: true, id: one, problem: model.NotSupported},
+		},
+		"as many partitions as can be written": {
+			observed(of("a", 0, known("a", 1), sized(1<<31-1, 1)), held(1, 1, 1)), expected{keep: true, id: one, problem: model.NotSupported},
+		},
+		"segments with which brokers of Kafka 4 do not start": {
+			observed(of("a", 0, known("a", 1), configured("segment.bytes", "1048575")), held(1, 1, 1, "segment.bytes", "1048575")),
+			expected{keep: true, id: one, warnings: []model.Reason{model.InvalidConfig}},
+		},
+		"the smallest segments with which they start": {
+			observed(of("a", 0, known("a", 1), configured("segment.bytes", "1048576")), held(1, 1, 1, "segment.bytes", "1048576")), expected{keep: true, id: one},
+		},
+		"a value that is as long as it may be": {
+			observed(of("a", 0, known("a", 1), configured("b", strings.Repeat("x", 16<<10))), held(1, 1, 1, "b", strings.Repeat("x", 16<<10))), expected{keep: true, id: one},
+		},
+		"a value that brokers close the connection for": {
+			observed(of("a", 0, known("a", 1), configured("b", strings.Repeat("x", 16<<10+1))), held(1, 1, 1)), expected{id: one, problem: model.NotSupported},
+		},
+		"a property whose name they close it for": {
+			observed(of("a", 0, known("a", 1), configured(strings.Repeat("x", 40_000), "b")), held(1, 1, 1)), expected{id: one, problem: model.NotSupported},
+		},
+		"the status is that of another Kafka, and this one has the topic of that name": {
+			observed(of("a", 0, known("b", 9), free), held(1, 3, 2)), expected{keep: true, id: one},
+		},
 		"brokers decided how many partitions and replicas": {
 			observed(of("a", 0, known("a", 1)), held(1, 3, 2)), expected{keep: true, id: one},
 		},
@@ -317,6 +345,34 @@ func TestADeletedObjectTakesOnlyItsOwnTopicAlong(t *testing.T) {
 }
 
 // Kafka counts replicas with 16 bits: more of them are asked for, and rejected, as the most that there can be.
+func TestTheNameInTheStatusCountsWhereTheObjectIsKept(t *testing.T) {
+	t.Parallel()
+	moved := func(t *kafkav1.KafkaTopic) { t.Labels["strimzi.io/cluster"] = "other" }
+	foreign := func(t *kafkav1.KafkaTopic) { t.Finalizers = []string{"strimzi.io/topic-operator"} }
+	for name, c := range map[string]struct {
+		topic *kafkav1.KafkaTopic
+		want  string
+	}{
+		"it is kept for this Kafka":            {of("a", 0, known("b", 1)), "b"},
+		"Strimzi's operator has kept it":       {of("a", 0, known("b", 1), foreign), "b"},
+		"nothing keeps it":                     {of("a", 0, known("b", 1), free), "a"},
+		"it is kept for the Kafka it has left": {of("a", 0, known("b", 1), moved), "a"},
+	} {
+		if got := model.Name(c.topic); got != c.want {
+			t.Errorf("%s: the topic is %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestAFalseThatIsSpelledOtherwiseLeavesATopicAlone(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"false", "False", "FALSE"} {
+		if d := model.DecideDeletion(observed(of("a", 0, known("a", 1), deleted, annotated("strimzi.io/managed", value)), held(1, 1, 1))); d.Delete != nil {
+			t.Errorf("%q: the topic is deleted", value)
+		}
+	}
+}
+
 func TestMoreReplicasThanKafkaCountsAreTheMost(t *testing.T) {
 	t.Parallel()
 	for wanted, asked := range map[int32]int16{70_000: 1<<15 - 1, 1<<16 + 1: 1<<15 - 1, 3: 3} {

@@ -67,7 +67,7 @@ const managedAnnotation = "strimzi.io/managed"
 
 // IsManaged reports whether the topic in Kafka is made what a KafkaTopic says.
 func IsManaged(topic *kafkav1.KafkaTopic) bool {
-	return topic.Annotations[managedAnnotation] != "false"
+	return !kafkamodel.Says(topic.Annotations, managedAnnotation, "false")
 }
 
 // IsPaused reports whether a person asks for a topic to be left as it is.
@@ -81,13 +81,18 @@ func NeedsKafka(topic *kafkav1.KafkaTopic) bool { return IsManaged(topic) && !Is
 // wantedName is the name that a KafkaTopic gives to its topic.
 func wantedName(topic *kafkav1.KafkaTopic) string { return cmp.Or(topic.Spec.TopicName, topic.Name) }
 
-// Name is the name of the topic in Kafka. One that exists keeps its name.
+// Name is the name of the topic in the Kafka that the label names. One that exists there keeps its name.
 func Name(topic *kafkav1.KafkaTopic) string {
-	if topic.Status.TopicID != "" && topic.Status.TopicName != "" {
+	isHere := IsKeptFor(topic, topic.Labels[kafkamodel.ClusterLabel]) || IsForeign(topic)
+	if isHere && topic.Status.TopicID != "" && topic.Status.TopicName != "" {
 		return topic.Status.TopicName
 	}
 	return wantedName(topic)
 }
+
+// IsOfAnotherKafka reports whether the status may be about a topic of another Kafka. Kept for this one, the object would be believed
+// to have that topic here.
+func (o Observed) IsOfAnotherKafka() bool { return o.Topic.Status.TopicID != "" && o.knownID() == "" }
 
 // Names are all names by which a KafkaTopic is about a topic in Kafka: the one it has, and the one that it asks for.
 func Names(topic *kafkav1.KafkaTopic) []string {

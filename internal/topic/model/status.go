@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -56,7 +57,7 @@ func Departed(topic *kafkav1.KafkaTopic, kafka string) Decision {
 	}
 	return Decision{State: condition.Ready, Problem: &Remark{ClusterLabelChanged, fmt.Sprintf("The label %s %s and not %s any more. Topic %s stays in Kafka %s, "+
 		"and is not managed. Correct the label, or start the topic operator of the Kafka that it names.",
-		kafkamodel.ClusterLabel, now, kafka, shown(Name(topic)), kafka)}}
+		kafkamodel.ClusterLabel, now, kafka, shown(cmp.Or(topic.Status.TopicName, Name(topic))), kafka)}}
 }
 
 // HasDeparted reports whether a topic operator has said so in a status.

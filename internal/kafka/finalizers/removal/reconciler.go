@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/finalizers"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 	topicmodel "github.com/keyturn/keyturn/internal/topic/model"
@@ -95,38 +97,59 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.options.Client.Get(ctx, request.NamespacedName, object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	var failed []error
-	for _, kafka := range r.kind.finalizers.KeptFor(object) {
-		failed = append(failed, r.releaseFrom(ctx, request.NamespacedName, kafka))
-	}
-	return ctrl.Result{}, errors.Join(failed...)
+	gone, failed := r.gone(ctx, object)
+	return ctrl.Result{}, errors.Join(failed, r.remove(ctx, request.NamespacedName, gone))
 }
 
-// releaseFrom removes the finalizer of one Kafka if that is gone.
-func (r *Reconciler) releaseFrom(ctx context.Context, key types.NamespacedName, kafka string) error {
-	for _, reader := range []client.Reader{r.options.Client, r.options.Live} {
-		if isAlive, err := exists(ctx, reader, types.NamespacedName{Namespace: key.Namespace, Name: kafka}); err != nil || isAlive {
-			return err
+// atOnce is how many finalizers of one object are looked at. Any client may write thousands, and what is left has its turn after others.
+const atOnce = 100
+
+// gone are Kafkas that keep an object and do not exist any more. One that cannot be read keeps no other.
+func (r *Reconciler) gone(ctx context.Context, object *metav1.PartialObjectMetadata) ([]string, error) {
+	var gone []string
+	var failed []error
+	kafkas := r.kind.finalizers.KeptFor(object)
+	for _, kafka := range kafkas[:min(len(kafkas), atOnce)] {
+		isAlive, err := r.isAlive(ctx, types.NamespacedName{Namespace: object.Namespace, Name: kafka})
+		if err != nil {
+			failed = append(failed, err)
+		} else if !isAlive {
+			gone = append(gone, kafka)
 		}
+	}
+	return gone, errors.Join(failed...)
+}
+
+func (r *Reconciler) isAlive(ctx context.Context, kafka types.NamespacedName) (bool, error) {
+	for _, reader := range []client.Reader{r.options.Client, r.options.Live} {
+		if isAlive, err := exists(ctx, reader, kafka); err != nil || isAlive {
+			return isAlive, err
+		}
+	}
+	return false, nil
+}
+
+// remove removes the finalizers of Kafkas from an object in one patch.
+func (r *Reconciler) remove(ctx context.Context, key types.NamespacedName, gone []string) error {
+	if len(gone) == 0 {
+		return nil
 	}
 	object := metadata(r.kind.name)
 	if err := r.options.Live.Get(ctx, key, object); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return r.remove(ctx, object, kafka)
-}
-
-// remove removes the finalizer from an object exactly as it was read: the cache may not have all of its finalizers.
-func (r *Reconciler) remove(ctx context.Context, object *metav1.PartialObjectMetadata, kafka string) error {
 	before := object.DeepCopy()
-	if !r.kind.finalizers.LetGo(object, kafka) {
+	removed := slices.DeleteFunc(gone, func(kafka string) bool { return !r.kind.finalizers.LetGo(object, kafka) })
+	if len(removed) == 0 {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.options.Client.Patch(ctx, object, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing finalizer %s of %s %s/%s: %w", r.kind.finalizers.Of(kafka), r.kind.name, object.Namespace, object.Name, err)
+		return fmt.Errorf("removing the finalizers of %d Kafkas from %s %s/%s: %w", len(removed), r.kind.name, object.Namespace, object.Name, err)
 	}
-	r.options.Events.Eventf(object, nil, corev1.EventTypeNormal, usermodel.KafkaDeleted, "RemoveFinalizer", "%s", r.kind.abandoned(kafka))
+	for _, kafka := range removed[:min(len(removed), excerpt.Named)] {
+		r.options.Events.Eventf(object, nil, corev1.EventTypeNormal, usermodel.KafkaDeleted, "RemoveFinalizer", "%s", r.kind.abandoned(kafka))
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package removal_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -50,8 +51,41 @@ func TestAKafkaThatCannotBeReadKeepsNoFinalizerOfAnother(t *testing.T) {
 	}
 }
 
+// An object may have thousands of finalizers, each of another Kafka that never was.
+func TestFinalizersOfManyKafkasAreRemovedTogether(t *testing.T) {
+	t.Parallel()
+	topic := &kafkav1.KafkaTopic{}
+	topic.SetNamespace("kafka")
+	topic.SetName("kept")
+	for i := range 250 {
+		topic.Finalizers = append(topic.Finalizers, finalizers.Topics.Of(fmt.Sprintf("absent-%d", i)))
+	}
+	topic.Finalizers = append(topic.Finalizers, "example.com/another")
+	server := withoutKafka(t, topic, "", nil)
+	patches := 0
+	counting := interceptor.NewClient(server, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			patches++
+			return c.Patch(ctx, o, patch, opts...)
+		},
+	})
+	r := removal.Topics(removal.Options{Client: counting, Live: server, Events: events.NewFakeRecorder(100)})
+	key := client.ObjectKeyFromObject(topic)
+	for range 3 {
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := server.Get(t.Context(), key, topic); err != nil {
+		t.Fatal(err)
+	}
+	if patches != 3 || !slices.Equal(topic.Finalizers, []string{"example.com/another"}) {
+		t.Errorf("after %d patches %d finalizers are left, want 3 for 250 Kafkas and the one of somebody else", patches, len(topic.Finalizers))
+	}
+}
+
 // withoutKafka is an API server with one object and no Kafka, at which that of a name cannot be read.
-func withoutKafka(t *testing.T, object client.Object, kafka string, unreadable error) client.Client {
+func withoutKafka(t *testing.T, object client.Object, kafka string, unreadable error) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := kafkav1.AddToScheme(scheme); err != nil {
@@ -59,7 +93,7 @@ func withoutKafka(t *testing.T, object client.Object, kafka string, unreadable e
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if key.Name == kafka {
+			if unreadable != nil && key.Name == kafka {
 				return unreadable
 			}
 			return c.Get(ctx, key, o, opts...)

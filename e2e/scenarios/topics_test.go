@@ -22,10 +22,11 @@ const myTopic = "my-topic"
 // topicsCreatedAndChanged: topics of Kafka follow KafkaTopics by a topic operator of the chart, and what cannot be done is
 // said and loses nothing.
 func topicsCreatedAndChanged(s *stage) {
+	s.fromScratch()
 	s.installWith(map[string]any{"topicOperators": []map[string]string{{"namespace": s.kafka.Namespace, "cluster": clusterName}}})
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(small(manifest))
-	s.create(manifest)
+	s.apply(manifest)
 	admin, err := s.kafka.Admin(s.ctx)
 	s.must(err)
 	defer admin.Close()

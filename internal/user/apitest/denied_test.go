@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -99,6 +100,7 @@ func TestAWatchThatIsDeniedIsAWarningOfEachUser(t *testing.T) {
 				return l.warns("alice", condition.Ready, resource) && l.warns("bob", condition.ReconciliationPaused, resource)
 			})
 			version := l.versions()
+			before := fmt.Sprintf("%+v", l.status("alice"))
 			for _, name := range []string{"alice", "bob"} {
 				request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: l.namespace, Name: name}}
 				if _, err := l.operator.Reconcile(t.Context(), request); err != nil {
@@ -106,7 +108,7 @@ func TestAWatchThatIsDeniedIsAWarningOfEachUser(t *testing.T) {
 				}
 			}
 			if after := l.versions(); after != version {
-				t.Errorf("users are written again: %s, %s before", after, version)
+				t.Errorf("users are written again: %s, %s before\n%s\n%+v", after, version, before, l.status("alice"))
 			}
 			l.Allow("")
 			l.pass("the warnings are gone", func() bool {

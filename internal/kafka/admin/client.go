@@ -34,6 +34,7 @@ type Observer interface {
 	Cluster(ctx context.Context) (Cluster, error)
 	// Features tells what is finalized.
 	Features(ctx context.Context) (Features, error)
+	TopicsObserver
 }
 
 // Actor changes the cluster.
@@ -50,6 +51,11 @@ type Actor interface {
 // that it does not have an UnknownTopicError.
 type TopicsClient interface {
 	TopicsActor
+	TopicsObserver
+}
+
+// TopicsObserver asks about topics and changes nothing.
+type TopicsObserver interface {
 	// DescribeTopics tells what Kafka holds of all topics by their names, internal ones included.
 	DescribeTopics(ctx context.Context) (map[string]topics.Topic, error)
 }

@@ -58,7 +58,10 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 		p.keepCustomCertificates()
 		return nil
 	}
-	return p.checkListeners()
+	if err := p.checkListeners(); err != nil || p.stands() {
+		return err
+	}
+	return r.checkTopics(ctx, p)
 }
 
 // hearAll finds all that hold something of an authority, and asks them what.

@@ -132,9 +132,9 @@ type inquiry struct {
 	questions []question
 }
 
-// errUnheard says that an authority was lost, and that there was no time, or no place, to
-// ask everybody what is left of it. Nothing is decided then.
-var errUnheard = errors.New("not everybody could be asked what is left of an authority that was lost")
+// errUnheard says that there was no time, or no place, to ask what a decision depends on: what is
+// left of an authority that was lost, or whether brokers would start. Nothing is decided then.
+var errUnheard = errors.New("not everything could be asked that the decision depends on")
 
 // hear collects what the server of each pod has loaded, asking those of which it
 // is not known or may have changed. An agent that does not answer has said nothing. What

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/keyturn/keyturn/internal/kafka/topics"
 )
 
 // Logging is the library by which a server writes its log.
@@ -28,6 +30,8 @@ type Release struct {
 	Logging Logging
 	// Limits are the settings that keep its brokers from starting below a value.
 	Limits []Limit
+	// TopicLimits are the settings of topics that keep its brokers from starting below a value.
+	TopicLimits []Limit
 }
 
 // Limit is the lowest value of a setting with which a broker starts.
@@ -41,13 +45,29 @@ type Limit struct {
 func All() []Release {
 	segments := Limit{"log.segment.bytes", 1 << 20}
 	fetchers := Limit{"num.replica.fetchers", 1}
+	ofTopics := []Limit{{topics.SegmentBytes, topics.SmallestSegment}}
 	return []Release{
 		{Minor: "3.9", Patches: []string{"3.9.0", "3.9.1", "3.9.2"}, Logging: Log4j1},
-		{Minor: "4.0", Patches: []string{"4.0.0", "4.0.1", "4.0.2"}, Limits: []Limit{segments}},
-		{Minor: "4.1", Patches: []string{"4.1.0", "4.1.1", "4.1.2"}, Limits: []Limit{segments}},
-		{Minor: "4.2", Patches: []string{"4.2.0", "4.2.1", "4.2.2"}, Limits: []Limit{segments, fetchers}},
-		{Minor: "4.3", Patches: []string{"4.3.0", "4.3.1"}, Limits: []Limit{segments, fetchers}},
+		{Minor: "4.0", Patches: []string{"4.0.0", "4.0.1", "4.0.2"}, Limits: []Limit{segments}, TopicLimits: ofTopics},
+		{Minor: "4.1", Patches: []string{"4.1.0", "4.1.1", "4.1.2"}, Limits: []Limit{segments}, TopicLimits: ofTopics},
+		{Minor: "4.2", Patches: []string{"4.2.0", "4.2.1", "4.2.2"}, Limits: []Limit{segments, fetchers}, TopicLimits: ofTopics},
+		{Minor: "4.3", Patches: []string{"4.3.0", "4.3.1"}, Limits: []Limit{segments, fetchers}, TopicLimits: ofTopics},
 	}
+}
+
+// NewTopicLimits are the limits of topics that the release of a version has and none of the versions that run: with a topic below
+// one of them the first node that is restarted into the version would stay away. They are none where nothing runs.
+func NewTopicLimits(version string, running []string) []Limit {
+	if len(running) == 0 {
+		return nil
+	}
+	to, _ := Of(version)
+	return slices.DeleteFunc(slices.Clone(to.TopicLimits), func(l Limit) bool {
+		return slices.ContainsFunc(running, func(version string) bool {
+			from, _ := Of(version)
+			return slices.Contains(from.TopicLimits, l)
+		})
+	})
 }
 
 // Of is the release of a version such as "4.3.1", and whether its nodes can be run. A patch that came later than this

@@ -3,14 +3,17 @@ package adminfake
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/release"
+	"github.com/keyturn/keyturn/internal/kafka/topics"
 )
 
 // Client returns a client of the cluster.
@@ -117,6 +120,34 @@ func (f *client) Features(ctx context.Context) (admin.Features, error) {
 		MetadataVersion: f.c.level,
 		Finalized:       map[string]int16{"metadata.version": f.c.level},
 	}, nil
+}
+
+// DescribeTopics implements admin.TopicsObserver.
+func (f *client) DescribeTopics(ctx context.Context) (map[string]topics.Topic, error) {
+	err := f.enterBroker(ctx)
+	defer f.c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]topics.Topic{}
+	for _, p := range f.c.partitions {
+		topic, isKnown := held[p.Topic]
+		replicas := int16(len(p.Replicas))
+		if !isKnown {
+			topic = topics.Topic{ID: idOf(p.Topic), Fewest: replicas, Most: replicas, Config: maps.Clone(f.c.configs[p.Topic])}
+		}
+		topic.Partitions++
+		topic.Fewest, topic.Most = min(topic.Fewest, replicas), max(topic.Most, replicas)
+		held[p.Topic] = topic
+	}
+	return held, nil
+}
+
+// idOf is the id of a topic, which is never made anew.
+func idOf(topic string) (id topics.ID) {
+	sum := sha256.Sum256([]byte(topic))
+	copy(id[:], sum[:])
+	return id
 }
 
 // UnregisterBroker implements admin.Actor.

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/topics"
 )
 
 // Ports and levels of a new cluster.
@@ -42,6 +44,7 @@ type Cluster struct {
 	epoch      int32
 	log        int64
 	partitions []admin.Partition
+	configs    map[string]map[string]string
 	level      int16
 	supported  int16
 	failure    error
@@ -60,7 +63,7 @@ type node struct {
 
 // New makes a cluster whose nodes are all up. The smallest controller leads.
 func New(id string, now func() time.Time, nodes ...Node) *Cluster {
-	c := &Cluster{id: id, now: now, nodes: map[int32]*node{}, leader: -1, log: 100, level: newestLevel, supported: newestLevel}
+	c := &Cluster{id: id, now: now, nodes: map[int32]*node{}, configs: map[string]map[string]string{}, leader: -1, log: 100, level: newestLevel, supported: newestLevel}
 	for _, n := range nodes {
 		c.nodes[n.ID] = &node{Node: n, up: true, registered: n.Broker}
 	}
@@ -140,7 +143,15 @@ func (c *Cluster) CreateTopic(name string, partitions, replication, minInSync in
 			Replicas: slices.Sorted(slices.Values(replicas)), InSync: slices.Sorted(slices.Values(replicas)),
 		})
 	}
+	c.configs[name] = map[string]string{topics.MinInSync: strconv.Itoa(minInSync)}
 	return nil
+}
+
+// Configure sets a property of a topic.
+func (c *Cluster) Configure(topic, key, value string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.configs[topic][key] = value
 }
 
 // Reassign moves a partition to the brokers, all of them in sync.

@@ -144,7 +144,7 @@ func (t *Topics) Acts() []string {
 	return slices.Clone(t.acts)
 }
 
-// DescribeTopics implements admin.TopicsClient.
+// DescribeTopics implements admin.TopicsObserver.
 func (t *Topics) DescribeTopics(ctx context.Context) (map[string]topics.Topic, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

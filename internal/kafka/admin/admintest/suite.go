@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/release"
+	"github.com/keyturn/keyturn/internal/kafka/topics"
 )
 
 // Limits of waiting for what Kafka does in its own time.
@@ -52,6 +53,7 @@ func Run(t *testing.T, factory func(t *testing.T) Subject) {
 		"the quorum has a leader among its voters, all caught up":    quorumIsHealthy,
 		"all brokers are registered and none is fenced":              brokersAreRegistered,
 		"a topic shows its copies and what they have to be":          topicIsListed,
+		"a topic is described with what it sets itself":              topicIsDescribed,
 		"partitions are sorted, and found by the broker they are on": partitionsAreFound,
 		"a broker that is not registered cannot be unregistered":     unknownBroker,
 		"the metadata version has a name":                            metadataVersion,
@@ -141,6 +143,20 @@ func topicIsListed(t *testing.T, s Subject) {
 				p.MinInSync == 2 && slices.Contains(p.Replicas, p.Leader)
 		}
 		return complete, nil
+	})
+}
+
+func topicIsDescribed(t *testing.T, s Subject) {
+	if err := s.CreateTopic(t.Context(), "described", 2, 3, 2); err != nil {
+		t.Fatal(err)
+	}
+	settles(t, func(ctx context.Context) (bool, error) {
+		held, err := s.Client.DescribeTopics(ctx)
+		if err != nil {
+			return false, err
+		}
+		of := held["described"]
+		return !of.ID.IsZero() && of.Partitions == 2 && of.Fewest == 3 && of.Most == 3 && of.Config[topics.MinInSync] == "2", nil
 	})
 }
 

@@ -1,0 +1,92 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
+	"github.com/keyturn/keyturn/internal/kafka/topics"
+	"github.com/keyturn/keyturn/internal/kube"
+)
+
+// checkTopics lets the cluster stand, before its first node is restarted into a version, while Kafka holds a topic with which brokers of
+// that version do not start. While Kafka cannot be asked there may be one.
+func (r *Reconciler) checkTopics(ctx context.Context, p *pass) error {
+	limits := release.NewTopicLimits(p.cluster.Version.Name, versionsOfPods(p))
+	if len(limits) == 0 {
+		return nil
+	}
+	held, err := r.describeTopics(ctx, p)
+	switch {
+	case errors.Is(err, errNotAsked):
+		return errUnheard
+	case err == nil:
+		err = refuseTopics(p, limits, held)
+	}
+	if err == nil || !p.standOn() {
+		return err
+	}
+	p.wake(p.now.Add(kube.Unwatched)) // no event tells of a change of a topic
+	p.invalid = err
+	p.keepCustomCertificates()
+	p.decideTrust()
+	return nil
+}
+
+// versionsOfPods are the versions that those pods were made for that there are.
+func versionsOfPods(p *pass) []string {
+	var versions []string
+	for _, node := range p.cluster.Nodes {
+		if pod, exists := p.pods[node.Pod]; exists {
+			versions = append(versions, pod.Annotations[model.KafkaVersionAnnotation])
+		}
+	}
+	return versions
+}
+
+func (r *Reconciler) describeTopics(ctx context.Context, p *pass) (map[string]topics.Topic, error) {
+	kafka, err := r.options.Connector.Admin(p.access())
+	if err != nil {
+		return nil, err
+	}
+	defer kafka.Close()
+	var held map[string]topics.Topic
+	err = r.putOne(ctx, p, everybody, p.kafkaQuestion(brokers, func(ctx context.Context) (err error) {
+		held, err = kafka.DescribeTopics(ctx)
+		return err
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("asking for topics that brokers of Kafka %s do not start with: %w", p.cluster.Version.Name, err)
+	}
+	return held, nil
+}
+
+// refuseTopics names the topics that are below a limit.
+func refuseTopics(p *pass, limits []release.Limit, held map[string]topics.Topic) error {
+	refused := &model.InvalidResourceError{}
+	for _, limit := range limits {
+		var below []string
+		for _, name := range slices.Sorted(maps.Keys(held)) {
+			if value, isNumber := topics.Integer(held[name].Config[limit.Key]); isNumber && value < limit.AtLeast {
+				below = append(below, excerpt.Of(name, excerpt.Foreign))
+			}
+		}
+		if len(below) == 0 {
+			continue
+		}
+		refused.Findings = append(refused.Findings, model.Finding{
+			Object: "Kafka " + p.kafka.Namespace + "/" + p.kafka.Name, Reason: model.ReasonInvalidResource,
+			Message: fmt.Sprintf("brokers of Kafka %s do not start while a topic has %s below %d, as these have: %s. Raise it, or remove it for the default; until then the cluster stays on the version that it runs",
+				p.cluster.Version.Name, limit.Key, limit.AtLeast, excerpt.List(below, ", ", excerpt.Listed)),
+		})
+	}
+	if len(refused.Findings) == 0 {
+		return nil
+	}
+	return refused
+}

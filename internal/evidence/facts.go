@@ -56,7 +56,7 @@ type Cluster struct {
 	// of. Leaves of another are their users'. A role that nobody knows any more counts to
 	// it.
 	Own publication.Domain
-	// Agents is the role of the agents of companions. The operator is a client of its plane.
+	// Agents is the role of the agents of companions. The operator is a client of its plane; without a role it is a client of nothing.
 	Agents Role
 	// Operator is what the operator presents, the leaf first; empty for nothing.
 	Operator []*x509.Certificate
@@ -73,4 +73,15 @@ type Domain struct {
 	// ApplicationSince is when what applications read has changed last.
 	ApplicationSince time.Time
 	Retirement       trust.Retirement
+	Holders          []Holder
+}
+
+// Holder has a certificate of the domain that no publication gives it, as an application has.
+type Holder struct {
+	// Name tells it from all other members.
+	Name string
+	// CA is the fingerprint of the CA certificate that its own is signed by: the SHA-256 of the DER in lower-case hex.
+	CA string
+	// NotAfter is the end of its certificate, after which it is no member any more.
+	NotAfter time.Time
 }

@@ -1,20 +1,20 @@
 package evidence
 
 import (
+	"slices"
+
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// Loads says when a role comes to hold what is published.
+// Loads says by what a role comes to hold what is published.
 type Loads uint8
 
 // The ways of loading.
 const (
-	// WithServer: when its server is started, or told to load its stores.
+	// WithServer: by its server, as its plane says.
 	WithServer Loads = iota
-	// AtStart: when its process is started, and at no other time.
-	AtStart
-	// WhenMounted: as soon as it is mounted.
+	// WhenMounted: by itself, as soon as it is mounted.
 	WhenMounted
 )
 
@@ -22,7 +22,7 @@ const (
 type Role struct {
 	publication.Store
 
-	// Plane is where it takes part in the domain that it trusts.
+	// Plane is where it takes part in the domain that it trusts, and says what it loads at its start only.
 	Plane trust.Plane
 	Loads Loads
 	// Starts are the names under which a publication says what the role is started with.
@@ -42,9 +42,17 @@ func (r Role) atStart(p publication.Publication) []string {
 	return p.Trust[r.Role]
 }
 
+// isNamedIn reports whether a publication says what the role is to trust.
+func (r Role) isNamedIn(p publication.Publication) bool {
+	return slices.ContainsFunc(append([]publication.Role{r.Role}, r.Starts...), func(name publication.Role) bool {
+		_, found := p.Trust[name]
+		return found
+	})
+}
+
 // named is what a publication gives to a role that loads it.
 func (r Role) named(p publication.Publication) []string {
-	if r.Loads == AtStart {
+	if r.Plane.Trust == trust.AtStart {
 		return r.atStart(p)
 	}
 	return p.Trust[r.Role]

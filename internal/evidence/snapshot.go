@@ -36,10 +36,17 @@ func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 			s.Members = append(s.Members, m)
 		}
 	}
-	if d.Name == c.Own {
+	if d.Name == c.Own && c.Agents.Role != "" {
 		s.Members = append(s.Members, operator(known.identity(c.Operator), c.Agents.Plane))
+	}
+	if d.Name == c.Own {
 		for i := range c.Companions {
 			s.Members = append(s.Members, c.member(&c.Companions[i], known, lost))
+		}
+	}
+	for _, h := range d.Holders {
+		if !c.Now.After(h.NotAfter) {
+			s.Members = append(s.Members, known.holder(h))
 		}
 	}
 	slices.SortFunc(s.Members, func(a, b trust.Member) int { return cmp.Compare(a.ID, b.ID) })
@@ -54,6 +61,20 @@ func operator(identity trust.Identity, plane trust.Plane) trust.Member {
 		Roles: []trust.Role{{
 			Name: "client", Plane: plane, Presents: true,
 			Evidence: trust.Evidence{Process: trust.ProcessRunning, Loaded: trust.Stores{Identity: identity}},
+		}},
+	}
+}
+
+// holder presents what it was given. A CA that is not known any more is trusted by nothing.
+func (k keyring) holder(h Holder) trust.Member {
+	identity := trust.Identity{Signer: stranger(h.Name)}
+	if i := slices.IndexFunc(k.certs, func(ca *x509.Certificate) bool { return string(AnchorID(ca)) == h.CA }); i >= 0 {
+		identity.Signer = KeyID(k.certs[i])
+	}
+	return trust.Member{
+		ID: trust.MemberID(h.Name), Kind: trust.Holder, Published: trust.Publication{Identity: identity},
+		Roles: []trust.Role{{
+			Presents: true, Evidence: trust.Evidence{Process: trust.ProcessRunning, Loaded: trust.Stores{Identity: identity}},
 		}},
 	}
 }
@@ -93,13 +114,13 @@ func (v view) role(role Role) trust.Role {
 	}
 }
 
-// published is what the node's Secret says, without what is lost. Of several roles of a
-// plane the last one speaks for all. The late bundle is what the node is started with.
+// published is what the node's Secret says, without what is lost. Of the roles of a bundle
+// that it names the last one speaks for all. The late bundle is what the node is started with.
 func (v view) published() trust.Publication {
 	p := trust.Publication{}
 	for _, role := range v.Roles {
 		switch {
-		case role.Trust != v.domain:
+		case role.Trust != v.domain || !role.isNamedIn(v.Published):
 		case role.Plane.Bundle == trust.Main:
 			p.Main = v.mountable(role.named(v.Published))
 		default:
@@ -157,20 +178,32 @@ func (v view) testify(e *trust.Evidence, role Role) {
 		e.Persisted = []trust.Stores{e.Loaded}
 		e.Static = e.Loaded
 	}
-	if role.Loads == AtStart {
-		e.HeldUntil = v.heldUntil(loaded)
-	}
+	e.HeldUntil = v.heldUntil(role.Plane, loaded)
 }
 
-// heldUntil is the end of what a role has loaded.
-func (v view) heldUntil(loaded publication.RoleReport) time.Time {
+// heldUntil is the end of what a role of the plane has loaded at its start and keeps; zero where it keeps nothing.
+func (v view) heldUntil(plane trust.Plane, loaded publication.RoleReport) time.Time {
+	if plane.Reloads() {
+		return time.Time{}
+	}
 	end := LeafEnd(v.Report, loaded)
 	for _, ca := range v.known.needed(v.chain(loaded.Presents, loaded.Chain))[1:] {
 		if ca.NotAfter.Before(end) {
 			end = ca.NotAfter
 		}
 	}
-	return v.until(end, loaded.Trusts)
+	return v.keptUntil(plane, end, loaded.Trusts)
+}
+
+// keptUntil is the end of what a role of the plane keeps from its start, of a leaf and of what it trusts.
+func (v view) keptUntil(plane trust.Plane, leaf time.Time, trusts []string) time.Time {
+	if plane.Identity == trust.Reloading {
+		leaf = time.Time{}
+	}
+	if plane.Trust == trust.Reloading {
+		return leaf
+	}
+	return v.until(leaf, trusts)
 }
 
 // shows reports whether the report brings what a role presents. A certificate that a
@@ -186,7 +219,7 @@ func (v view) stores(r publication.RoleReport) trust.Stores {
 // loading is what the role may come to hold because its server was told to load it,
 // besides what is published. What a process has from its start no reload changes.
 func (v view) loading(role Role) []trust.Stores {
-	if role.Loads != WithServer {
+	if role.Loads == WhenMounted || role.Plane.Trust == trust.AtStart {
 		return nil
 	}
 	var told []trust.Stores
@@ -222,11 +255,18 @@ func (v view) chain(leaf string, rest []string) []*x509.Certificate {
 
 // lastsUntil is the end of what the node would hold until its next start if it started now.
 func (v view) lastsUntil() time.Time {
-	i := slices.IndexFunc(v.Roles, func(r Role) bool { return r.Loads == AtStart })
-	if v.domain != v.own || len(v.Presents) == 0 || i < 0 {
+	i := slices.IndexFunc(v.Roles, func(r Role) bool { return !r.Plane.Reloads() })
+	if v.domain != v.own || i < 0 {
 		return time.Time{}
 	}
-	return v.until(pki.EarliestEnd(v.known.needed(v.Presents)), v.Roles[i].atStart(v.Published))
+	role, leaf := v.Roles[i], time.Time{}
+	if role.Plane.Identity == trust.AtStart {
+		if len(v.Presents) == 0 {
+			return time.Time{}
+		}
+		leaf = pki.EarliestEnd(v.known.needed(v.Presents))
+	}
+	return v.keptUntil(role.Plane, leaf, role.atStart(v.Published))
 }
 
 // LeafEnd is the end of the leaf that a role of the report presents. Cross certificates

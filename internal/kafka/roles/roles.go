@@ -41,7 +41,7 @@ func Agent() evidence.Role {
 func raftClient(store publication.Store) evidence.Role {
 	store.Role = contract.RaftRole
 	return evidence.Role{
-		Store: store, Plane: Raft(), Loads: evidence.AtStart, Always: true,
+		Store: store, Plane: Raft(), Always: true,
 		Starts: []publication.Role{contract.RaftRole, contract.ControlPlaneListener},
 	}
 }

@@ -18,7 +18,7 @@ func TestEveryNodeHasAnAgentAndARaftClientAndListensWhereItsRolesSay(t *testing.
 	started := control
 	started.Role = contract.RaftRole
 	raft := evidence.Role{
-		Store: started, Plane: roles.Raft(), Loads: evidence.AtStart, Always: true,
+		Store: started, Plane: roles.Raft(), Always: true,
 		Starts: []publication.Role{contract.RaftRole, contract.ControlPlaneListener},
 	}
 	agent := evidence.Role{

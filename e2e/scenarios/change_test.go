@@ -3,15 +3,20 @@ package scenarios
 import (
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/topics"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -139,6 +144,7 @@ func oldestToNewest(s *stage) {
 	s.step("metadata version known", func() error { return s.untilVersion(oldest, "3.9-IV0") })
 
 	s.underLoad(harness.EveryKind()...)
+	s.heldByATopic(first)
 	for _, to := range upgrades {
 		s.becomes(to.version, to.metadata, map[string]any{"version": to.version})
 		if to.version == first {
@@ -162,6 +168,39 @@ func (s *stage) becomes(version, metadata string, kafka map[string]any) {
 			return err
 		}
 		return s.kafka.UntilSettled(s.ctx)
+	})
+}
+
+// heldByATopic asks for a version whose brokers do not start with a topic that there is, and mends the topic when that is told.
+func (s *stage) heldByATopic(version string) {
+	s.Helper()
+	const topic = "narrow"
+	admin, err := s.kafka.Admin(s.ctx)
+	s.must(err)
+	defer admin.Close()
+	before, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	s.step("an upgrade that a topic holds", func() error {
+		small := "1024"
+		if _, err := admin.CreateTopic(s.ctx, 1, -1, map[string]*string{topics.SegmentBytes: &small}, topic); err != nil {
+			return fmt.Errorf("creating topic %s: %w", topic, err)
+		}
+		if err := s.change(map[string]any{"kafka": map[string]any{"version": version}}); err != nil {
+			return err
+		}
+		return s.kafka.Until(s.ctx, "names the topic", func(kafka *kafkav1.Kafka) bool {
+			return harness.Has(kafka, condition.NotReady, topics.SegmentBytes, topic, version)
+		})
+	})
+	after, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	if !maps.Equal(before, after) {
+		s.Errorf("pods were %v and are %v although the upgrade is held", before, after)
+	}
+	s.step("the topic mended", func() error {
+		enough := strconv.Itoa(topics.SmallestSegment)
+		_, err := admin.AlterTopicConfigs(s.ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: topics.SegmentBytes, Value: &enough}}, topic)
+		return err
 	})
 }
 

@@ -205,12 +205,12 @@ func TestBadSettingsAreReportedTogether(t *testing.T) {
 		spec     authority.Spec
 		mentions []string
 	}{
-		"renewal as long as validity":   {authority.Spec{ValidityDays: 30, RenewalDays: 30}, []string{"spec.clusterCa", "renewalDays (30)", "validityDays (30)"}},
-		"the default renewal too long":  {authority.Spec{ValidityDays: 20}, []string{"renewalDays (30)"}},
+		"renewal as long as validity":   {authority.Spec{ValidFor: 30 * authority.Day, RenewBefore: 30 * authority.Day}, []string{"spec.clusterCa", "renewalDays (30)", "validityDays (30)"}},
+		"the default renewal too long":  {authority.Spec{ValidFor: 20 * authority.Day}, []string{"renewalDays (30)"}},
 		"an unknown algorithm":          {authority.Spec{KeyAlgorithm: "DSA"}, []string{`keyAlgorithm "DSA"`}},
 		"a size that does not fit":      {authority.Spec{KeyAlgorithm: pki.ECDSA, KeySize: 4096}, []string{"4096"}},
-		"two things at once":            {authority.Spec{ValidityDays: 1, KeySize: 512}, []string{"renewalDays", "512"}},
-		"a user's CA has settings, too": {authority.Spec{Source: authority.UserProvided, ValidityDays: 1}, []string{"renewalDays"}},
+		"two things at once":            {authority.Spec{ValidFor: 1 * authority.Day, KeySize: 512}, []string{"renewalDays", "512"}},
+		"a user's CA has settings, too": {authority.Spec{Source: authority.UserProvided, ValidFor: 1 * authority.Day}, []string{"renewalDays"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestBadSettingsAreReportedTogether(t *testing.T) {
 
 func TestDefaultsAreThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
-	for _, spec := range []authority.Spec{{}, {ValidityDays: -1, RenewalDays: -1}} {
+	for _, spec := range []authority.Spec{{}, {ValidFor: -1 * authority.Day, RenewBefore: -1 * authority.Day}} {
 		if spec.Validity() != 365*day || spec.Renewal() != 30*day {
 			t.Errorf("validity %s, renewal %s", spec.Validity(), spec.Renewal())
 		}

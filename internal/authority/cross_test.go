@@ -150,7 +150,7 @@ func TestACrossCertificateThatIsMissingIsSignedAgain(t *testing.T) {
 func TestACrossCertificateFollowsARenewalOfItsIssuer(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.in.Spec.ValidityDays = 2000
+	w.in.Spec.ValidFor = 2000 * authority.Day
 	first := w.starts().Pending.Cross[0]
 	w.in.Now = noon().Add(336 * day)
 	o := w.step()
@@ -223,7 +223,7 @@ func TestACompromisedAuthorityIsKnownWhileItsCrossCertificateIsPresented(t *test
 func TestAnExpiredCrossCertificateIsNotPresented(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.in.Spec.ValidityDays = 1000
+	w.in.Spec.ValidFor = 1000 * authority.Day
 	w.starts()
 	w.step(turn, finish)
 	w.in.Now = noon().Add(366 * day)

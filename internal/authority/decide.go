@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -245,7 +244,7 @@ func (d *decider) beginAgain() error {
 }
 
 func (d *decider) makeAuthority(name Generation, kind TransitionKind, why string) error {
-	ca, err := pki.NewCA(d.caSpec(name))
+	ca, err := d.newCA(name)
 	if err != nil {
 		return fmt.Errorf("making a new authority: %w", err)
 	}
@@ -261,9 +260,9 @@ func (d *decider) recreate(anchor *x509.Certificate) error {
 	var ca pki.Authority
 	var err error
 	if anchor != nil {
-		ca, err = pki.RenewCA(anchor, d.o.key, d.validity(), d.in.Now)
+		ca, err = d.renewed(anchor, d.o.key)
 	} else {
-		ca, err = pki.SelfSign(d.o.key, d.caSpec(d.d.KeyGeneration))
+		ca, err = d.signed(d.o.key, d.d.KeyGeneration)
 	}
 	if err != nil {
 		return fmt.Errorf("issuing the certificate again: %w", err)
@@ -271,24 +270,6 @@ func (d *decider) recreate(anchor *x509.Certificate) error {
 	d.d.Authority, d.d.Certificate = ca, ca.Certificate()
 	d.note(Recreated, ca.Certificate(), d.in.certObject()+" had no certificate; a new one was issued from the same key")
 	return nil
-}
-
-func (d *decider) caSpec(name Generation) pki.CASpec {
-	return pki.CASpec{Subject: d.in.Names.subject(name), Key: d.in.Spec.CAKey(), Validity: d.validity(), Now: d.in.Now}
-}
-
-// validity is that of the specification, or seconds more: two certificates of an
-// authority never end in the same second, because retired ones are filed by it.
-func (d *decider) validity() time.Duration {
-	taken := map[int64]bool{}
-	for _, cert := range d.everything() {
-		taken[cert.NotAfter.Unix()] = true
-	}
-	validity := d.in.Spec.Validity()
-	for taken[d.in.Now.Add(validity).Unix()] {
-		validity += time.Second
-	}
-	return validity
 }
 
 // everything is all that is known and what was made in this decision.

@@ -306,7 +306,7 @@ func TestWhatHappensToAGeneratedAuthority(t *testing.T) {
 		},
 		"a replacement runs and the present certificate expires": {
 			change: func(w *world) {
-				w.in.Spec.ValidityDays = 1000
+				w.in.Spec.ValidFor = 1000 * authority.Day
 				w.starts()
 				w.in.Now = noon().Add(500 * day)
 				w.in.Window = closed
@@ -428,10 +428,10 @@ func TestRenewalDoesNotTouchWhatAReplacementKeeps(t *testing.T) {
 func TestLongerValidityRenewsWhatIsThenDue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.in.Spec.ValidityDays, w.in.Spec.RenewalDays = 20, 15
+	w.in.Spec.ValidFor, w.in.Spec.RenewBefore = 20*authority.Day, 15*authority.Day
 	w.step()
 	w.runs()
-	w.in.Spec.ValidityDays, w.in.Spec.RenewalDays = 200, 150
+	w.in.Spec.ValidFor, w.in.Spec.RenewBefore = 200*authority.Day, 150*authority.Day
 	d := w.step()
 	wantKinds(t, d, authority.Renewed)
 	if want := noon().Add(200 * day); !w.cert().NotAfter.Equal(want) {

@@ -39,9 +39,9 @@ const (
 type Spec struct {
 	// Source is Generated when empty.
 	Source Source
-	// ValidityDays and RenewalDays are in days; zero or less mean 365 and 30.
-	ValidityDays int
-	RenewalDays  int
+	// ValidFor is how long certificates last, and RenewBefore how long before their end they are renewed; zero or less mean 365 and 30
+	// days.
+	ValidFor, RenewBefore time.Duration
 	// Policy is RenewCertificate when empty.
 	Policy ExpirationPolicy
 	// KeyAlgorithm is RSA when empty. KeySize is that of the authority's and of
@@ -50,32 +50,30 @@ type Spec struct {
 	// of another size stays until its leaf is issued again.
 	KeyAlgorithm pki.Algorithm
 	KeySize      int
+	// PermittedDNS are the domains in which the names of leaves may be; empty means all.
+	PermittedDNS []string
 }
 
 // Defaults of the API.
 const (
-	defaultValidityDays = 365
-	defaultRenewalDays  = 30
+	defaultValidity = 365 * Day
+	defaultRenewal  = 30 * Day
 )
 
 // Validity is how long a certificate of this authority, leaf or CA, lasts.
-func (s Spec) Validity() time.Duration { return time.Duration(s.validityDays()) * Day }
-
-// Renewal is how long before its end a certificate is renewed.
-func (s Spec) Renewal() time.Duration { return time.Duration(s.renewalDays()) * Day }
-
-func (s Spec) validityDays() int {
-	if s.ValidityDays <= 0 {
-		return defaultValidityDays
+func (s Spec) Validity() time.Duration {
+	if s.ValidFor <= 0 {
+		return defaultValidity
 	}
-	return s.ValidityDays
+	return s.ValidFor
 }
 
-func (s Spec) renewalDays() int {
-	if s.RenewalDays <= 0 {
-		return defaultRenewalDays
+// Renewal is how long before its end a certificate is renewed.
+func (s Spec) Renewal() time.Duration {
+	if s.RenewBefore <= 0 {
+		return defaultRenewal
 	}
-	return s.RenewalDays
+	return s.RenewBefore
 }
 
 // CAKey returns the parameters of the authority's own next key.
@@ -100,9 +98,9 @@ func (s Spec) Usable() Spec {
 		return s
 	}
 	s.Policy = RenewCertificate
-	if s.renewalDays() >= s.validityDays() {
-		s.ValidityDays = max(s.validityDays(), shortestValidityDays)
-		s.RenewalDays = min(s.ValidityDays/2, defaultRenewalDays)
+	if s.Renewal() >= s.Validity() {
+		s.ValidFor = max(s.Validity(), shortestValidity)
+		s.RenewBefore = min(s.ValidFor/2, defaultRenewal)
 	}
 	if s.KeyAlgorithm != pki.RSA && s.KeyAlgorithm != pki.ECDSA {
 		s.KeyAlgorithm = ""
@@ -113,15 +111,15 @@ func (s Spec) Usable() Spec {
 	return s
 }
 
-// shortestValidityDays leaves a day for renewal.
-const shortestValidityDays = 2
+// shortestValidity leaves a day for renewal.
+const shortestValidity = 2 * Day
 
 func (s Spec) problems(field string) []Problem {
 	var problems []Problem
-	if s.renewalDays() >= s.validityDays() {
+	if s.Renewal() >= s.Validity() {
 		problems = append(problems, Problem{
 			Object: field,
-			Wrong:  fmt.Sprintf("renewalDays (%d) is not less than validityDays (%d), so every certificate would be renewed over and over again", s.renewalDays(), s.validityDays()),
+			Wrong:  fmt.Sprintf("renewalDays (%d) is not less than validityDays (%d), so every certificate would be renewed over and over again", s.Renewal()/Day, s.Validity()/Day),
 			Remedy: "set renewalDays to less than validityDays",
 		})
 	}
@@ -223,6 +221,8 @@ type Input struct {
 	TrustedCerts Stored
 	// Bundle is what is known of the issuer of an Outside authority; nil of any other.
 	Bundle *Bundle
+	// Parent signs the certificates of a Generated authority; without one they sign themselves.
+	Parent pki.Authority
 	// SANs are those that the leaves of the cluster bear, all together.
 	SANs     pki.SANs
 	Stores   StoreGeneration

@@ -3,8 +3,6 @@ package authority
 import (
 	"fmt"
 	"time"
-
-	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // renewIfDue makes a new certificate for the present key, whether a replacement of
@@ -83,7 +81,7 @@ func lastCall(renewal time.Duration) time.Duration { return min(Day, renewal/2) 
 
 func (d *decider) renew(cause Cause) error {
 	why := d.whyRenewed(cause)
-	ca, err := pki.RenewCA(d.d.Certificate, d.d.Authority.Key(), d.validity(), d.in.Now)
+	ca, err := d.renewed(d.d.Certificate, d.d.Authority.Key())
 	if err != nil {
 		return fmt.Errorf("renewing: %w", err)
 	}
@@ -103,8 +101,15 @@ func (d *decider) whyRenewed(cause Cause) string {
 	case d.in.Spec.Policy == ReplaceKey:
 		return "the certificate expires at " + end + " and the replacement of its key has not finished"
 	default:
-		return fmt.Sprintf("the certificate expires at %s, within %d days", end, d.in.Spec.renewalDays())
+		return fmt.Sprintf("the certificate expires at %s, within %s", end, inWords(d.in.Spec.Renewal()))
 	}
+}
+
+func inWords(d time.Duration) string {
+	if d%Day == 0 {
+		return fmt.Sprintf("%d days", d/Day)
+	}
+	return d.String()
 }
 
 func (d *decider) wait(act Act, cause Cause, obstacle Obstacle) {

@@ -63,7 +63,7 @@ func (d *decider) mayReplaceNow() bool {
 // startReplacement makes the authority that is going to replace the present one.
 // It changes nothing that is in use.
 func (d *decider) startReplacement(why string) error {
-	incoming, err := pki.NewCA(d.caSpec(d.highestSeen() + 1))
+	incoming, err := d.newCA(d.highestSeen() + 1)
 	if err != nil {
 		return fmt.Errorf("making the new CA: %w", err)
 	}

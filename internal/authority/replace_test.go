@@ -143,7 +143,7 @@ func TestAnAbortThatIsNotPossibleIsRefused(t *testing.T) {
 			delete(w.in.KeySecret.Data, authority.DatedKeyKey(old))
 		},
 		"the old anchor has expired": func(w *world) {
-			w.in.Spec.ValidityDays = 1000
+			w.in.Spec.ValidFor = 1000 * authority.Day
 			w.starts()
 			w.step(turn)
 			w.in.Now = noon().Add(366 * day)

@@ -176,7 +176,7 @@ func TestAPromotionIsRecognisedWithoutTheNewCertificateInTheBundle(t *testing.T)
 func TestAnExpiredEntryIsNoSignOfAnInterruption(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.in.Spec.ValidityDays = 1000
+	w.in.Spec.ValidFor = 1000 * authority.Day
 	old := w.cert()
 	w.starts()
 	w.step(turn)

@@ -25,11 +25,11 @@ func TestASpecificationThatCannotBeUsedRenewsByWhatCanBeUsedOfIt(t *testing.T) {
 		spec authority.Spec
 		days int
 	}{
-		"it ends before the default renewal":    {authority.Spec{ValidityDays: 20}, 20},
-		"it is renewed before it begins":        {authority.Spec{ValidityDays: 300, RenewalDays: 400}, 300},
-		"it lasts no longer than a renewal may": {authority.Spec{ValidityDays: 1, RenewalDays: 1}, 2},
+		"it ends before the default renewal":    {authority.Spec{ValidFor: 20 * authority.Day}, 20},
+		"it is renewed before it begins":        {authority.Spec{ValidFor: 300 * authority.Day, RenewBefore: 400 * authority.Day}, 300},
+		"it lasts no longer than a renewal may": {authority.Spec{ValidFor: 1 * authority.Day, RenewBefore: 1 * authority.Day}, 2},
 		"no key has that size":                  {authority.Spec{KeyAlgorithm: pki.ECDSA, KeySize: 2048}, 365},
-		"a new key would be due":                {authority.Spec{ValidityDays: 20, Policy: authority.ReplaceKey}, 20},
+		"a new key would be due":                {authority.Spec{ValidFor: 20 * authority.Day, Policy: authority.ReplaceKey}, 20},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestWhatWasRenewedByASpecificationThatCannotBeUsedIsNotDueAgain(t *testing.
 	w := newWorld(t)
 	w.step()
 	w.runs()
-	w.in.Spec.ValidityDays = 20
+	w.in.Spec.ValidFor = 20 * authority.Day
 	w.in.Now = noon().Add(364 * day)
 	d := w.stand()
 	settled, err := d.Settle(hold(w, d))

@@ -103,18 +103,23 @@ func SelfSign(key PrivateKey, spec CASpec) (Authority, error) {
 // SignCA is SelfSign below a parent. The certificate is not valid before the parent's, nor
 // after it. Nothing is presented beside its leaves: it is meant to be an anchor.
 func SignCA(parent Authority, key PrivateKey, spec CASpec) (Authority, error) {
-	if parent.IsZero() {
-		return Authority{}, fmt.Errorf("signing CA %q: no authority", spec.Subject)
-	}
-	if !CanCrossSign(parent.cert) {
-		return Authority{}, fmt.Errorf("signing CA %q: CA %q has path length 0 and cannot sign another CA", spec.Subject, parent.cert.Subject)
-	}
-	if err := CheckValidAt(parent.cert, spec.Now); err != nil {
-		return Authority{}, fmt.Errorf("signing CA %q: %w", spec.Subject, err)
-	}
 	tmpl, err := spec.template(key)
 	if err != nil {
 		return Authority{}, err
+	}
+	return signBelow(parent, key, tmpl, spec.Now)
+}
+
+// signBelow has a parent sign what would sign itself otherwise.
+func signBelow(parent Authority, key PrivateKey, tmpl *x509.Certificate, now time.Time) (Authority, error) {
+	if parent.IsZero() {
+		return Authority{}, fmt.Errorf("signing CA %q: no authority", tmpl.Subject)
+	}
+	if !CanCrossSign(parent.cert) {
+		return Authority{}, fmt.Errorf("signing CA %q: CA %q has path length 0 and cannot sign another CA", tmpl.Subject, parent.cert.Subject)
+	}
+	if err := CheckValidAt(parent.cert, now); err != nil {
+		return Authority{}, fmt.Errorf("signing CA %q: %w", tmpl.Subject, err)
 	}
 	tmpl.NotBefore = latest(tmpl.NotBefore, parent.cert.NotBefore)
 	tmpl.NotAfter = earliest(tmpl.NotAfter, parent.cert.NotAfter)
@@ -139,22 +144,46 @@ func (s CASpec) template(key PrivateKey) (*x509.Certificate, error) {
 }
 
 // RenewCA signs the same key and the same subject, byte by byte, for a new
-// period. Everything that verified under the old certificate verifies under the
-// new one and the other way round.
+// period, with the names that leaves may have as before. Everything that verified under
+// the old certificate verifies under the new one and the other way round.
 func RenewCA(old *x509.Certificate, key PrivateKey, validity time.Duration, now time.Time) (Authority, error) {
-	if !key.Matches(old) {
-		return Authority{}, fmt.Errorf("renewing CA %q: the key does not belong to the certificate", old.Subject)
-	}
-	tmpl, err := caTemplate(now, validity, MaxCrosses)
+	tmpl, err := renewal(old, key, validity, now)
 	if err != nil {
 		return Authority{}, err
 	}
-	tmpl.RawSubject = old.RawSubject
+	return selfSigned(key, tmpl)
+}
+
+// RenewCABelow is RenewCA of a certificate that a parent has signed, as SignCA is of SelfSign.
+func RenewCABelow(parent Authority, old *x509.Certificate, key PrivateKey, validity time.Duration, now time.Time) (Authority, error) {
+	tmpl, err := renewal(old, key, validity, now)
+	if err != nil {
+		return Authority{}, err
+	}
+	return signBelow(parent, key, tmpl, now)
+}
+
+func renewal(old *x509.Certificate, key PrivateKey, validity time.Duration, now time.Time) (*x509.Certificate, error) {
+	if !key.Matches(old) {
+		return nil, fmt.Errorf("renewing CA %q: the key does not belong to the certificate", old.Subject)
+	}
+	tmpl, err := caTemplate(now, validity, MaxCrosses)
+	if err != nil {
+		return nil, err
+	}
+	tmpl.Subject, tmpl.RawSubject = old.Subject, old.RawSubject
 	tmpl.SubjectKeyId = old.SubjectKeyId
 	if len(tmpl.SubjectKeyId) == 0 {
 		tmpl.SubjectKeyId = subjectKeyID(key)
 	}
-	return selfSigned(key, tmpl)
+	permitAs(tmpl, old)
+	return tmpl, nil
+}
+
+// permitAs lets leaves have the DNS names that they may have below another certificate of the same authority.
+func permitAs(tmpl, other *x509.Certificate) {
+	tmpl.PermittedDNSDomains = other.PermittedDNSDomains
+	tmpl.PermittedDNSDomainsCritical = len(other.PermittedDNSDomains) > 0 && other.PermittedDNSDomainsCritical
 }
 
 // CanCrossSign tells whether a CA may sign another CA: a path length of 0 forbids
@@ -168,9 +197,9 @@ func Carries(cert *x509.Certificate, others int) bool {
 }
 
 // CrossSign makes the certificate by which those who trust only the outgoing
-// authority verify leaves of the incoming one: subject and key of incoming,
-// issuer outgoing, a path length of one less than the issuer's, and not longer
-// valid than either of them.
+// authority verify leaves of the incoming one: subject, key and permitted DNS names
+// of incoming, issuer outgoing, a path length of one less than the issuer's, and not
+// longer valid than either of them.
 func CrossSign(outgoing Authority, incoming *x509.Certificate, now time.Time) (*x509.Certificate, error) {
 	if outgoing.IsZero() {
 		return nil, errors.New("cross-signing: no outgoing authority")
@@ -200,6 +229,7 @@ func CrossSign(outgoing Authority, incoming *x509.Certificate, now time.Time) (*
 	tmpl.RawSubject = incoming.RawSubject
 	tmpl.SubjectKeyId = incoming.SubjectKeyId
 	tmpl.AuthorityKeyId = outgoing.cert.SubjectKeyId
+	permitAs(tmpl, incoming)
 	return create(tmpl, outgoing.cert, incoming.PublicKey, outgoing.key)
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,6 +58,51 @@ func TestACANeedsAParentThatCanSignIt(t *testing.T) {
 	spec.Now = noon().Add(1000 * day)
 	if _, err := pki.SignCA(parent, key, spec); err == nil {
 		t.Error("an expired parent signs a CA")
+	}
+}
+
+func TestACABelowAParentIsRenewedBelowIt(t *testing.T) {
+	t.Parallel()
+	parent := newCA(t, "operator")
+	old := below(t, parent, 100*day)
+	renewed, err := pki.RenewCABelow(parent, old.Certificate(), old.Key(), 200*day, noon().Add(day))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !pki.IssuedBy(renewed.Certificate(), parent.Certificate()) {
+		t.Errorf("it is issued by %s", renewed.Certificate().Issuer)
+	}
+	wantConstraints(t, renewed.Certificate())
+	leaf := issue(t, old, memberSpec(t, "my-cluster-0.my-cluster-peer.etcd.svc"))
+	if err := pki.Verify([]*x509.Certificate{leaf}, []*x509.Certificate{renewed.Certificate()}, noon().Add(day)); err != nil {
+		t.Errorf("new trust refuses an old leaf: %v", err)
+	}
+	if _, err := pki.RenewCABelow(pki.Authority{}, old.Certificate(), old.Key(), day, noon()); err == nil {
+		t.Error("no parent renews a CA")
+	}
+}
+
+func TestRenewalAndCrossCertificateKeepTheConstraints(t *testing.T) {
+	t.Parallel()
+	parent := newCA(t, "operator")
+	old := below(t, parent, 100*day)
+	renewed, err := pki.RenewCA(old.Certificate(), old.Key(), 100*day, noon().Add(day))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantConstraints(t, renewed.Certificate())
+	cross, err := pki.CrossSign(newCA(t, "before"), old.Certificate(), noon().Add(day))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantConstraints(t, cross)
+}
+
+// wantConstraints wants those of below.
+func wantConstraints(t *testing.T, ca *x509.Certificate) {
+	t.Helper()
+	if !slices.Equal(ca.PermittedDNSDomains, []string{"my-cluster-peer.etcd.svc"}) || !ca.PermittedDNSDomainsCritical {
+		t.Errorf("%s permits %v (critical: %t)", ca.Subject, ca.PermittedDNSDomains, ca.PermittedDNSDomainsCritical)
 	}
 }
 

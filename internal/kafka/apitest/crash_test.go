@@ -128,10 +128,10 @@ func TestWhateverWriteTheOperatorCrashesAfterTheNextOneFinishes(t *testing.T) {
 
 // crashAfterEveryWrite carries a change out undisturbed, with an operator that gets no
 // further than one write, and with one that crashes once, after its nth write: for
-// every n of the third that is played.
+// every n that is played.
 func crashAfterEveryWrite(t *testing.T, scenario crashScenario) {
 	t.Helper()
-	t.Logf("a third of all writes is chosen by -seed=%d", chosen())
+	t.Logf("one in %d of all writes is chosen by -seed=%d", sampled, chosen())
 	next, times := scenario.world(t), 0
 	finish := func(how string, settle func(w *world)) []string {
 		t.Helper()

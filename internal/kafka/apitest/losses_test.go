@@ -111,7 +111,7 @@ func lossCells() []lossCell {
 
 func TestWhateverSecretsAreLostInWhateverState(t *testing.T) {
 	t.Parallel()
-	t.Logf("a third of all losses is chosen by -seed=%d", chosen())
+	t.Logf("one in %d of all losses is chosen by -seed=%d", sampled, chosen())
 	for _, c := range lossCells() {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()

@@ -75,7 +75,7 @@ func TestSpecOf(t *testing.T) {
 				KeyAlgorithm: kafkav1.ECDSA, KeySize: new(int32(384)), GenerateCertificateAuthority: new(true),
 			},
 			want: authority.Spec{
-				Source: authority.Generated, ValidityDays: 20, RenewalDays: 5, Policy: authority.ReplaceKey,
+				Source: authority.Generated, ValidFor: 20 * authority.Day, RenewBefore: 5 * authority.Day, Policy: authority.ReplaceKey,
 				KeyAlgorithm: pki.ECDSA, KeySize: 384,
 			},
 		},

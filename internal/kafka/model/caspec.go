@@ -1,6 +1,8 @@
 package model
 
 import (
+	"time"
+
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -13,8 +15,8 @@ func CASpec(ca *kafkav1.CertificateAuthority) authority.Spec {
 	}
 	spec := authority.Spec{
 		Source:       authority.Generated,
-		ValidityDays: number(ca.ValidityDays),
-		RenewalDays:  number(ca.RenewalDays),
+		ValidFor:     days(ca.ValidityDays),
+		RenewBefore:  days(ca.RenewalDays),
 		Policy:       authority.ExpirationPolicy(ca.CertificateExpirationPolicy),
 		KeyAlgorithm: pki.Algorithm(ca.KeyAlgorithm),
 		KeySize:      number(ca.KeySize),
@@ -28,6 +30,11 @@ func CASpec(ca *kafkav1.CertificateAuthority) authority.Spec {
 	}
 	return spec
 }
+
+// mostDays is what a time.Duration holds.
+const mostDays = 106_000
+
+func days(n *int32) time.Duration { return time.Duration(min(number(n), mostDays)) * authority.Day }
 
 func number(n *int32) int {
 	if n == nil {

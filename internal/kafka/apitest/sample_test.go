@@ -8,13 +8,16 @@ import (
 	"sync"
 )
 
-// Of what is tried at every write and in every state a third is played, another one
+// Of what is tried at every write and in every state one in six is played, another one
 // each time, unless time does not matter.
 
 var (
 	wide = flag.Bool("wide", false, "play everything: every write, every loss, and rotations that take minutes, too")
-	seed = flag.Uint64("seed", 0, "which third of the crashes and of the losses is played; 0 leaves it to chance")
+	seed = flag.Uint64("seed", 0, "which of the crashes and of the losses are played, one in six; 0 leaves it to chance")
 )
+
+// sampled is of how many one is played.
+const sampled = 6
 
 // chosen is the seed of this run.
 var chosen = sync.OnceValue(func() uint64 {
@@ -28,5 +31,5 @@ var chosen = sync.OnceValue(func() uint64 {
 func isPlayed(one string) bool {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %s", chosen(), one)
-	return *wide || h.Sum64()%3 == 0
+	return *wide || h.Sum64()%sampled == 0
 }

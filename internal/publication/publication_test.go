@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"maps"
 	"math"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
-	"github.com/keyturn/keyturn/internal/rollout"
 )
 
 const (
@@ -124,99 +122,6 @@ func TestAPublicationThatSaysTheSameIsTheVeryOneThereWas(t *testing.T) {
 
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("the publication has changed (-first +again):\n%s", diff)
-	}
-}
-
-// loaded is the report of a server that has loaded what is published.
-func loaded(published publication.Publication) publication.Report {
-	report := publication.Report{Revision: published.Revision, Roles: map[publication.Role]publication.RoleReport{}}
-	for _, store := range stores() {
-		report.Roles[store.Role] = publication.RoleReport{
-			Presents: published.Identities[store.Identity], Chain: published.Chain, Trusts: published.Trust[store.Role],
-		}
-	}
-	return report
-}
-
-func TestReasons(t *testing.T) {
-	t.Parallel()
-	published := publication.Next(publication.Publication{}, 0, content(), now())
-	set := func(listener publication.Role, change func(*publication.RoleReport)) func(publication.Report) {
-		return func(report publication.Report) {
-			role := report.Roles[listener]
-			role.Trusts = slices.Clone(role.Trusts)
-			change(&role)
-			report.Roles[listener] = role
-		}
-	}
-	presents := func(name string) func(*publication.RoleReport) {
-		return func(role *publication.RoleReport) { role.Presents = fingerprint(name) }
-	}
-	trusts := func(names ...string) func(*publication.RoleReport) {
-		return func(role *publication.RoleReport) {
-			role.Trusts = names
-		}
-	}
-	type reasons = []rollout.Reason
-	for name, c := range map[string]struct {
-		changes []func(publication.Report)
-		want    reasons
-	}{
-		"everything is loaded": {},
-		"anchors in another order are the same": {
-			changes: []func(publication.Report){set(replication, func(r *publication.RoleReport) { slices.Reverse(r.Trusts) })},
-		},
-		"an older leaf": {
-			changes: []func(publication.Report){set(replication, presents("leaf before"))},
-			want:    reasons{{Code: rollout.CertificatesChanged, Note: "listener replication-9091 presents an older certificate"}},
-		},
-		"an older leaf on two listeners is one reason": {
-			changes: []func(publication.Report){
-				set(replication, presents("leaf before")), set(mtls, presents("leaf before")),
-			},
-			want: reasons{{Code: rollout.CertificatesChanged, Note: "listener replication-9091 presents an older certificate"}},
-		},
-		"an older custom certificate": {
-			changes: []func(publication.Report){set(tls, presents("custom before"))},
-			want:    reasons{{Code: rollout.CertificatesChanged, Note: "listener tls-9093 presents an older certificate"}},
-		},
-		"the node's leaf where the custom certificate belongs": {
-			changes: []func(publication.Report){set(tls, presents("leaf"))},
-			want:    reasons{{Code: rollout.CertificatesChanged, Note: "listener tls-9093 presents an older certificate"}},
-		},
-		"a new anchor is not trusted yet": {
-			changes: []func(publication.Report){set(replication, trusts("cluster before"))},
-			want:    reasons{{Code: rollout.AuthorityRenewed, Note: "listener replication-9091 does not trust a new CA yet"}},
-		},
-		"a withdrawn anchor is still trusted": {
-			changes: []func(publication.Report){set(mtls, trusts("clients", "clients before"))},
-			want:    reasons{{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn CA"}},
-		},
-		"one anchor was replaced by another": {
-			changes: []func(publication.Report){set(mtls, trusts("clients before"))},
-			want: reasons{
-				{Code: rollout.AuthorityRenewed, Note: "listener mtls-9094 does not trust a new CA yet"},
-				{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn CA"},
-			},
-		},
-		"a listener that did not exist when the server started": {
-			changes: []func(publication.Report){func(report publication.Report) { delete(report.Roles, tls) }},
-			want:    reasons{{Code: rollout.PodSpecChanged, Note: "listener tls-9093 has loaded no stores"}},
-		},
-		"a listener that is gone is no reason of its own": {
-			changes: []func(publication.Report){func(report publication.Report) { report.Roles["old-9095"] = publication.RoleReport{} }},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			report := loaded(published)
-			for _, change := range c.changes {
-				change(report)
-			}
-			if diff := cmp.Diff(c.want, publication.Reasons(published, stores(), report)); diff != "" {
-				t.Errorf("reasons (-want +got):\n%s", diff)
-			}
-		})
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
-	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 )
 
 // stuck is a Kafka that says what it is and then does nothing that it is asked to.

@@ -25,6 +25,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/roles"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -391,7 +392,7 @@ func (p *pass) mustRestart(at accompanying, published, pinned publication.Public
 	return slices.ContainsFunc(at.pods, func(pod *corev1.Pod) bool {
 		said := p.heard[pod.Name]
 		byRestart := published.Loading == publication.LoadByRestart || p.refused(said.report, published)
-		return said.known && byRestart && len(publication.Reasons(published, companion.Stores(), said.report)) > 0
+		return said.known && byRestart && len(rollout.LoadReasons(published, companion.Stores(), said.report)) > 0
 	})
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/pki"
-	"github.com/keyturn/keyturn/internal/rollout"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 

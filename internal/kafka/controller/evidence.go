@@ -17,8 +17,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/publication"
-	"github.com/keyturn/keyturn/internal/rollout"
 )
 
 // testimony is what the agent of one pod said, or that it said nothing.
@@ -253,13 +253,13 @@ func (p *pass) settled(pod string, report publication.Report) bool {
 		return false
 	}
 	if _, is := p.companionOf(pod); is {
-		return len(publication.Reasons(published, companion.Stores(), report)) == 0
+		return len(rollout.LoadReasons(published, companion.Stores(), report)) == 0
 	}
 	i := slices.IndexFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
 	if i < 0 {
 		return true // it is leaving: nothing is published to it any more
 	}
-	return !deleting(published, report) && len(publication.Reasons(published, p.listening(p.cluster.Nodes[i]), report)) == 0
+	return !deleting(published, report) && len(rollout.LoadReasons(published, p.listening(p.cluster.Nodes[i]), report)) == 0
 }
 
 // deleting reports whether the agent may still be about to delete the settings of

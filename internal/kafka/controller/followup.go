@@ -20,8 +20,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/pki"
-	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // manualRollingUpdate is set by a person, on a pod or on its pod set.
@@ -119,7 +119,7 @@ func (r *Reconciler) followNodes(ctx context.Context, p *pass) error {
 		if !exists || !issued || !said.known || pod.DeletionTimestamp != nil {
 			return nil
 		}
-		if len(publication.Reasons(certificates.publication, p.cluster.Stores(node), said.report)) > 0 {
+		if len(rollout.LoadReasons(certificates.publication, p.cluster.Stores(node), said.report)) > 0 {
 			return nil
 		}
 		desired, err := p.podOf(node, certificates)
@@ -161,7 +161,7 @@ func (d deployment) isProvenIn(p *pass, pod *corev1.Pod) bool {
 			return true
 		}
 		said := p.heard[own.Name]
-		return !said.known || len(publication.Reasons(p.published(at.Secret), companion.Stores(), said.report)) > 0
+		return !said.known || len(rollout.LoadReasons(p.published(at.Secret), companion.Stores(), said.report)) > 0
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 )
 
 // growthPatience is how long a kubelet may take to grow a file system under the pod

@@ -9,8 +9,8 @@ import (
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/publication"
-	"github.com/keyturn/keyturn/internal/rollout"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -24,7 +24,7 @@ func (p *pass) loadReasons(node model.Node, published publication.Publication) [
 	}
 	var reasons []rollout.Reason
 	if published.Loading == publication.LoadByRestart || p.refused(said.report, published) {
-		reasons = publication.Reasons(published, p.listening(node), said.report)
+		reasons = rollout.LoadReasons(published, p.listening(node), said.report)
 	}
 	if p.refused(said.report, published) {
 		for i := range reasons {

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/pki"
-	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -138,7 +138,7 @@ func (p *pass) behind(kind authorities.Kind) map[string]int {
 		}
 		counts[node.Pod] = len(kept)
 		if said := p.heard[node.Pod]; said.known {
-			counts[node.Pod] = publication.Behind(p.published(node.Pod), kept, said.report)
+			counts[node.Pod] = rollout.Behind(p.published(node.Pod), kept, said.report)
 		}
 	}
 	return counts

@@ -8,8 +8,8 @@ import (
 
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/publication"
-	"github.com/keyturn/keyturn/internal/rollout"
 )
 
 // podOf translates a pod into what the rollout planner knows of pods. A pod

@@ -6,7 +6,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/imagepull"
-	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 )
 
 // nodeTemplate is what is added to the pods of a pool: its own template replaces that of the Kafka as a whole, as in Strimzi.

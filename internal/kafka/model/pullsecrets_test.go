@@ -8,7 +8,7 @@ import (
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 )
 
 // pulling is a template of pods with pull Secrets.

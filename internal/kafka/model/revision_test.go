@@ -10,7 +10,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
 )
 
 // annotations are those of the first pod of a cluster.

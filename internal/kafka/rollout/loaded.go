@@ -1,21 +1,21 @@
-package publication
+package rollout
 
 import (
 	"fmt"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// Reasons says what a node that reported must be restarted for, to have loaded
+// LoadReasons says what a node that reported must be restarted for, to have loaded
 // what is published. No reasons means that it has.
-func Reasons(published Publication, stores []Store, report Report) []rollout.Reason {
-	var reasons []rollout.Reason
+func LoadReasons(published publication.Publication, stores []publication.Store, report publication.Report) []Reason {
+	var reasons []Reason
 	for _, store := range stores {
 		loaded, found := report.Roles[store.Role]
 		if !found {
-			reasons = append(reasons, rollout.Reason{
-				Code: rollout.PodSpecChanged,
+			reasons = append(reasons, Reason{
+				Code: PodSpecChanged,
 				Note: fmt.Sprintf("listener %s has loaded no stores", store.Role),
 			})
 			continue
@@ -26,7 +26,7 @@ func Reasons(published Publication, stores []Store, report Report) []rollout.Rea
 }
 
 // Behind counts the listeners that run on something else than what is published.
-func Behind(published Publication, stores []Store, report Report) int {
+func Behind(published publication.Publication, stores []publication.Store, report publication.Report) int {
 	behind := 0
 	for _, store := range stores {
 		loaded, found := report.Roles[store.Role]
@@ -37,31 +37,31 @@ func Behind(published Publication, stores []Store, report Report) int {
 	return behind
 }
 
-func ofListener(published Publication, store Store, loaded RoleReport) []rollout.Reason {
-	var reasons []rollout.Reason
+func ofListener(published publication.Publication, store publication.Store, loaded publication.RoleReport) []Reason {
+	var reasons []Reason
 	if loaded.Presents != published.Identities[store.Identity] {
-		reasons = append(reasons, rollout.Reason{
-			Code: rollout.CertificatesChanged,
+		reasons = append(reasons, Reason{
+			Code: CertificatesChanged,
 			Note: fmt.Sprintf("listener %s presents an older certificate", store.Role),
 		})
 	}
-	if store.Identity == NodeIdentity && loaded.Presents == published.Identities[store.Identity] &&
+	if store.Identity == publication.NodeIdentity && loaded.Presents == published.Identities[store.Identity] &&
 		!slices.Equal(loaded.Chain, published.Chain) {
-		reasons = append(reasons, rollout.Reason{
-			Code: rollout.CertificatesChanged,
+		reasons = append(reasons, Reason{
+			Code: CertificatesChanged,
 			Note: fmt.Sprintf("listener %s presents another chain with its certificate", store.Role),
 		})
 	}
 	wanted := published.Trust[store.Role]
 	if lacks(loaded.Trusts, wanted) {
-		reasons = append(reasons, rollout.Reason{
-			Code: rollout.AuthorityRenewed,
+		reasons = append(reasons, Reason{
+			Code: AuthorityRenewed,
 			Note: fmt.Sprintf("listener %s does not trust a new CA yet", store.Role),
 		})
 	}
 	if lacks(wanted, loaded.Trusts) {
-		reasons = append(reasons, rollout.Reason{
-			Code: rollout.TrustRemoved,
+		reasons = append(reasons, Reason{
+			Code: TrustRemoved,
 			Note: fmt.Sprintf("listener %s still trusts a withdrawn CA", store.Role),
 		})
 	}
@@ -75,10 +75,10 @@ func lacks(set, elements []string) bool {
 
 // once keeps the first reason of each code: a person wants to know why a pod
 // restarts, not on how many listeners the same thing shows.
-func once(reasons []rollout.Reason) []rollout.Reason {
-	var kept []rollout.Reason
+func once(reasons []Reason) []Reason {
+	var kept []Reason
 	for _, reason := range reasons {
-		if !slices.ContainsFunc(kept, func(k rollout.Reason) bool { return k.Code == reason.Code }) {
+		if !slices.ContainsFunc(kept, func(k Reason) bool { return k.Code == reason.Code }) {
 			kept = append(kept, reason)
 		}
 	}

@@ -136,8 +136,12 @@ func (b Builder) CNI(ctx context.Context) (string, error) {
 
 // CoreDNS builds the cluster's name server.
 func (b Builder) CoreDNS(ctx context.Context) (string, error) {
-	return b.Do(ctx, Step{Name: "coredns", Inputs: []string{versions.CoreDNS}, Make: func(ctx context.Context, dir string) error {
-		return b.goInstall(ctx, dir, goEnvironment(false), "github.com/coredns/coredns@"+versions.CoreDNS)
+	sources, err := texts(b.part("coredns"))
+	if err != nil {
+		return "", err
+	}
+	return b.Do(ctx, Step{Name: "coredns", Inputs: sources, Make: func(ctx context.Context, dir string) error {
+		return b.goBuild(ctx, goBuild{module: b.part("coredns"), pkg: ".", output: filepath.Join(dir, "coredns")})
 	}})
 }
 

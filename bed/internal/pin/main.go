@@ -9,14 +9,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
 
 	"github.com/keyturn/keyturn/bed/internal/versions"
 )
@@ -37,15 +40,55 @@ func run(ctx context.Context, parts string) error {
 	for name, render := range map[string]renderer{
 		"kubernetes":  kubernetes,
 		"certmanager": requires("github.com/cert-manager/cert-manager", versions.CertManager),
+		"coredns":     requires("github.com/coredns/coredns", versions.CoreDNS),
 		"containerd":  containerd,
-		"etcd36":      etcd(versions.EtcdNew),
-		"etcd35":      etcd(versions.EtcdOld),
 	} {
-		if err := write(ctx, filepath.Join(parts, name), render); err != nil {
+		dir := filepath.Join(parts, name)
+		if err := errors.Join(write(ctx, dir, render), share(ctx, dir)); err != nil {
+			return fmt.Errorf("pinning %s: %w", name, err)
+		}
+	}
+	// These are the servers that Keyturn runs: they are built of what their releases name.
+	for name, version := range map[string]string{"etcd36": versions.EtcdNew, "etcd35": versions.EtcdOld} {
+		if err := write(ctx, filepath.Join(parts, name), etcd(version)); err != nil {
 			return fmt.Errorf("pinning %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// product is where Keyturn names its versions.
+const product = "../go.mod"
+
+// share raises the modules that a nested module has in common with the product to the product's versions: what both are
+// made of is compiled once then.
+func share(ctx context.Context, dir string) error {
+	ours, err := read(product)
+	if err != nil {
+		return err
+	}
+	file, err := read(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return err
+	}
+	for _, require := range ours.Require {
+		at := slices.IndexFunc(file.Require, func(r *modfile.Require) bool { return r.Mod.Path == require.Mod.Path })
+		if at < 0 || semver.Compare(file.Require[at].Mod.Version, require.Mod.Version) >= 0 {
+			continue
+		}
+		if err := file.AddRequire(require.Mod.Path, require.Mod.Version); err != nil {
+			return err
+		}
+	}
+	return tidy(ctx, dir, file)
+}
+
+func read(path string) (*modfile.File, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return modfile.Parse(path, text, nil)
 }
 
 // write renders one go.mod from scratch, so that nothing of an older pin survives, and tidies it.
@@ -60,6 +103,11 @@ func write(ctx context.Context, dir string, render renderer) error {
 	if err := render(ctx, file); err != nil {
 		return err
 	}
+	return tidy(ctx, dir, file)
+}
+
+// tidy writes the go.mod of a nested module and has the go command complete it.
+func tidy(ctx context.Context, dir string, file *modfile.File) error {
 	text, err := file.Format()
 	if err != nil {
 		return err

@@ -6,9 +6,9 @@ import "strings"
 // are generated from this table and a test holds them to it.
 const (
 	// Kubernetes is the version of k8s.io/kubernetes; the staging modules carry the same number with major version 0.
-	Kubernetes = "v1.36.3"
+	Kubernetes = "v1.37.2"
 	// KubernetesEtcd is the etcd behind the API server: the version that the Kubernetes module itself asks for.
-	KubernetesEtcd = "v3.6.8"
+	KubernetesEtcd = "v3.7.0"
 	// Containerd is the container runtime and its shim.
 	Containerd = "v2.4.2"
 	// Runc starts the containers.

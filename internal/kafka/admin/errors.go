@@ -1,10 +1,14 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/release"
@@ -71,4 +75,19 @@ type UnsupportedFeatureError struct {
 
 func (e *UnsupportedFeatureError) Error() string {
 	return fmt.Sprintf("metadata.version cannot be set to %s (level %d): %s", release.MetadataVersionOf(e.Level), e.Level, e.Reason)
+}
+
+// IsUnanswered reports whether an error says that nothing of the cluster has answered, or not as one that belongs to it.
+func IsUnanswered(err error) bool {
+	_, isUnreachable := errors.AsType[*UnreachableError](err)
+	_, isUntrusted := errors.AsType[*UntrustedError](err)
+	_, isRefused := errors.AsType[*RefusedError](err)
+	_, isStranger := errors.AsType[*StrangerError](err)
+	return isUnreachable || isUntrusted || isRefused || isStranger || errors.Is(err, context.DeadlineExceeded)
+}
+
+// IsPassing reports whether Kafka has answered that it cannot do what was asked for just now.
+func IsPassing(err error) bool {
+	kafka, is := errors.AsType[*kerr.Error](err)
+	return is && kafka.Retriable && !IsUnanswered(err)
 }

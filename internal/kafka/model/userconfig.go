@@ -187,10 +187,10 @@ func (r *resolver) warnInsync(insync int, factorText string, brokers int) {
 	switch {
 	case insync > brokers && brokers > 0:
 		r.warnf(r.kafkaObject(), ReasonMinInsyncReplicas,
-			"min.insync.replicas is %d, but there are only %d brokers: producers with acks=all are refused; lower it", insync, brokers)
+			"min.insync.replicas is %d, but there are only %d brokers: Kafka asks for as many as there are, so that no broker can restart without refusing producers with acks=all; lower it", insync, brokers)
 	case insync > factor:
 		r.warnf(r.kafkaObject(), ReasonMinInsyncReplicas,
-			"min.insync.replicas is %d, but new topics have %d replicas: producers with acks=all are refused; raise default.replication.factor or lower min.insync.replicas", insync, factor)
+			"min.insync.replicas is %d, but new topics have %d replicas: Kafka asks for as many as there are, so that no broker can restart without refusing producers with acks=all; raise default.replication.factor or lower min.insync.replicas", insync, factor)
 	case insync > 1 && insync == factor:
 		r.warnf(r.kafkaObject(), ReasonMinInsyncReplicas,
 			"min.insync.replicas and the replicas of new topics are both %d: no broker can restart without refusing producers with acks=all; lower min.insync.replicas or raise default.replication.factor", insync)

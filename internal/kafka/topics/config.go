@@ -15,6 +15,9 @@ const (
 	SmallestSegment = 1 << 20
 )
 
+// CleanupPolicy is what becomes of old records.
+const CleanupPolicy = "cleanup.policy"
+
 // MinInSync is how many replicas of a partition must have a record before it is acknowledged to a producer with acks=all.
 const MinInSync = "min.insync.replicas"
 
@@ -40,7 +43,7 @@ func kindOf(key string) kind {
 	case "message.downconversion.enable", "preallocate", "remote.copy.disable", "remote.log.copy.disable", "remote.log.delete.on.disable",
 		"remote.storage.enable", "unclean.leader.election.enable":
 		return boolean
-	case "cleanup.policy", leaderThrottle, followerThrottle:
+	case CleanupPolicy, leaderThrottle, followerThrottle:
 		return list
 	default:
 		return text

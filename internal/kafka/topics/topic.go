@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -69,6 +70,12 @@ const maxName = 249
 // IsName reports whether Kafka takes a text for the name of a topic.
 func IsName(name string) bool {
 	return len(name) <= maxName && name != "." && name != ".." && regexp.MustCompile(`^[a-zA-Z0-9._-]+$`).MatchString(name)
+}
+
+// HoldsState reports whether brokers keep in a topic what groups, transactions and share groups depend on, and find it there by the
+// number of its partitions.
+func HoldsState(name string) bool {
+	return slices.Contains([]string{"__consumer_offsets", "__transaction_state", "__share_group_state"}, name)
 }
 
 // IsInternal reports whether a name is one of those that Kafka and its tools give to topics of their own.

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -194,6 +195,7 @@ func TestAKafkaThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	for reason, failure := range map[string]error{
 		"KafkaUnreachable": &admin.UnreachableError{Address: "a", Err: errCrash},
 		"NotAuthorized":    &admin.RefusedError{Address: "a", Err: kerr.ClusterAuthorizationFailed},
+		"KafkaError":       fmt.Errorf("listing topics: %w", errCrash),
 	} {
 		for name, fail := range map[string]func(*world, error){
 			"at all": func(w *world, err error) { w.kafka.Fail(err) }, "to changes": func(w *world, err error) { w.kafka.FailChanges(err) },

@@ -29,7 +29,7 @@ func StoredCredentials(live client.Reader, cluster types.NamespacedName) mtls.So
 	return connection.StoredCredentials(live, cluster)
 }
 
-// rejectedPause is how soon a change that Kafka has rejected is tried again.
+// rejectedPause is how soon a change that Kafka has rejected, or cannot make just now, is tried again.
 const rejectedPause = time.Minute
 
 // look learns what Kafka holds when that is due and a topic depends on it.
@@ -66,7 +66,7 @@ func (r *Reconciler) postpone(err error, now time.Time, done *outcome) {
 	case isUnknown, admin.IsExisting(err):
 		r.ledger.doubt(now)
 		done.waitsForKafka, done.doubted = true, now
-	case isRejected(err):
+	case isRejected(err), admin.IsPassing(err):
 		done.wake = earliest(done.wake, now.Add(rejectedPause))
 	default:
 		done.waitsForKafka = true
@@ -101,6 +101,8 @@ func (r *Reconciler) explain(err error) model.Remark {
 	case admin.IsUnauthorized(err):
 		return model.Remark{Reason: model.NotAuthorized, Message: fmt.Sprintf("Kafka does not let the topic operator change topics: %s. %s"+
 			"Check that the user of the topic operator is among super.users of every node of Kafka %s.", err, unchanged, name)}
+	case !admin.IsUnanswered(err):
+		return model.Remark{Reason: model.KafkaError, Message: fmt.Sprintf("Kafka %s answers, and the topic operator cannot go on: %s. %sIt is tried again.", name, err, unchanged)}
 	default:
 		return model.Remark{Reason: model.KafkaUnreachable, Message: fmt.Sprintf("Kafka %s does not answer the topic operator: %s. %sIt is tried again. "+
 			"Check that its brokers run, and that no network policy closes port 9091 to the topic operator.", name, steady(err), unchanged)}

@@ -34,6 +34,8 @@ type Decision struct {
 	Delete *topics.ID
 	// Event is what has happened to a topic that is not told by its status.
 	Event *Remark
+	// minimum is how many replicas must be in sync, as far as the topic says it; zero where it does not.
+	minimum int64
 	// Wake is when the next decision is due although nothing changes; zero when never.
 	Wake time.Time
 }
@@ -70,7 +72,8 @@ func Decide(o Observed) Decision {
 		return d
 	}
 	o.decideTopic(&d)
-	o.warnOfMinimum(&d)
+	d.minimum, _ = topics.Integer(o.wantedConfig()[topics.MinInSync])
+	d.warnOfMinimum(o.fewestReplicas())
 	o.warnOfSegments(&d)
 	return d
 }
@@ -144,10 +147,33 @@ func (o Observed) decideTopic(d *Decision) {
 	}
 	d.Problem = o.unsupported(d)
 	d.Config = o.configChange()
+	if o.knownID() == "" {
+		d.Event = o.adoption(d.Config)
+	}
+}
+
+// adoption tells what becomes of the properties of a topic that others have created; nil when they stay.
+func (o Observed) adoption(change topics.ConfigChange) *Remark {
+	if change.IsNone() {
+		return nil
+	}
+	text := fmt.Sprintf("Kafka had topic %s before this KafkaTopic.", shown(Name(o.Topic)))
+	if set := slices.Sorted(maps.Keys(change.Set)); len(set) > 0 {
+		text += " Set as in spec.config: " + excerpt.List(set, ", ", excerpt.Listed) + "."
+	}
+	if len(change.Remove) > 0 {
+		text += " Removed, as spec.config does not name them: " + excerpt.List(change.Remove, ", ", excerpt.Listed) + "."
+	}
+	return &Remark{TopicAdopted, text}
 }
 
 func (o Observed) decideCreation(d *Decision) {
 	spec := o.Topic.Spec
+	if topics.HoldsState(d.Name) {
+		d.Problem = &Remark{NotSupported, fmt.Sprintf("Kafka creates topic %s itself when it first needs it. The topic is not created. "+
+			"It is managed once it exists.", d.Name)}
+		return
+	}
 	d.Create = &topics.New{Name: d.Name, Partitions: topics.Default, Replicas: topics.Default, Config: o.wantedConfig()}
 	if spec.Partitions != nil {
 		d.Create.Partitions = *spec.Partitions
@@ -169,26 +195,42 @@ func (o Observed) unsupported(d *Decision) *Remark {
 		problems = append(problems, fmt.Sprintf("Topic %s cannot be renamed to %s. Set spec.topicName to %s, or create another KafkaTopic.",
 			shown(d.Name), shown(wanted), shown(d.Name)))
 	}
-	if spec.Partitions != nil && *spec.Partitions > held.Partitions {
-		if *spec.Partitions-held.Partitions > topics.MostPartitions {
-			problems = append(problems, fmt.Sprintf("The topic has %d partitions, and at most %d are added at a time: more of them can stop the controllers of Kafka. "+
-				"Set spec.partitions to at most %d, and raise it again later.", held.Partitions, topics.MostPartitions, held.Partitions+topics.MostPartitions))
-		} else {
-			d.Partitions = *spec.Partitions
-		}
+	if problem := o.changePartitions(d); problem != "" {
+		problems = append(problems, problem)
 	}
-	if spec.Partitions != nil && *spec.Partitions < held.Partitions {
-		problems = append(problems, fmt.Sprintf("The topic has %d partitions, and Kafka cannot reduce them to %d. Set spec.partitions to %d, "+
-			"or delete the KafkaTopic with its records and create it again.", held.Partitions, *spec.Partitions, held.Partitions))
+	if policy, isSet := o.wantedConfig()[topics.CleanupPolicy]; isSet && topics.HoldsState(d.Name) && !topics.SameValue(topics.CleanupPolicy, policy, held.Config[topics.CleanupPolicy]) {
+		problems = append(problems, fmt.Sprintf("Brokers need what topic %s holds, and lose it with another %s. That is not changed. Remove it from spec.config.",
+			d.Name, topics.CleanupPolicy))
 	}
 	if spec.Replicas != nil && (*spec.Replicas != int32(held.Fewest) || *spec.Replicas != int32(held.Most)) {
 		problems = append(problems, fmt.Sprintf("The partitions have %s, and the topic operator does not change that to %d. "+
-			"Move them with kafka-reassign-partitions.sh, or set spec.replicas to %d.", replicas(*held), *spec.Replicas, held.Most))
+			"Where replicas are being moved, wait until that has ended. Else move them with kafka-reassign-partitions.sh, or set spec.replicas to %d.",
+			replicas(*held), *spec.Replicas, held.Most))
 	}
 	if len(problems) == 0 {
 		return nil
 	}
 	return &Remark{NotSupported, excerpt.List(problems, " ", excerpt.Listed) + " All other changes are made."}
+}
+
+// changePartitions adds partitions, or says why it does not; empty when nothing keeps it from that.
+func (o Observed) changePartitions(d *Decision) string {
+	wanted, held := o.Topic.Spec.Partitions, o.Held.Partitions
+	switch {
+	case wanted == nil || *wanted == held:
+		return ""
+	case *wanted < held:
+		return fmt.Sprintf("The topic has %d partitions, and Kafka cannot reduce them to %d. Set spec.partitions to %d, "+
+			"or delete the KafkaTopic with its records and create it again.", held, *wanted, held)
+	case topics.HoldsState(d.Name):
+		return fmt.Sprintf("Brokers find what topic %s holds by the number of its partitions, which is %d. None are added. Set spec.partitions to %d.", d.Name, held, held)
+	case *wanted-held > topics.MostPartitions:
+		return fmt.Sprintf("The topic has %d partitions, and at most %d are added at a time: more of them can stop the controllers of Kafka. "+
+			"Set spec.partitions to at most %d, and raise it again later.", held, topics.MostPartitions, held+topics.MostPartitions)
+	default:
+		d.Partitions = *wanted
+		return ""
+	}
 }
 
 func replicas(held topics.Topic) string {
@@ -216,34 +258,10 @@ func (o Observed) configChange() topics.ConfigChange {
 	if topics.IsInternal(Name(o.Topic)) {
 		change.Remove = nil
 	}
+	if topics.HoldsState(Name(o.Topic)) {
+		delete(change.Set, topics.CleanupPolicy)
+	}
 	return change
-}
-
-// warnOfMinimum tells of a topic that takes no records from producers which wait for all replicas.
-func (o Observed) warnOfMinimum(d *Decision) {
-	factor := int64(0)
-	switch {
-	case o.Held != nil:
-		factor = int64(o.Held.Fewest)
-	case o.Topic.Spec.Replicas != nil:
-		factor = int64(*o.Topic.Spec.Replicas)
-	}
-	minimum, isSet := topics.Integer(o.wantedConfig()[topics.MinInSync])
-	if !isSet || factor == 0 || minimum <= factor {
-		return
-	}
-	d.warn(Remark{InvalidConfig, fmt.Sprintf("%s is %d, and each partition has %s: producers with acks=all cannot write to the topic. "+
-		"Set %s in spec.config to at most %d.", topics.MinInSync, minimum, counted(factor, "replica", "replicas"), topics.MinInSync, factor)})
-}
-
-// warnOfSegments tells of a topic with which no broker of Kafka 4 starts: Kafka 3.9 takes it, and an upgrade would end there.
-func (o Observed) warnOfSegments(d *Decision) {
-	bytes, isSet := topics.Integer(o.wantedConfig()[topics.SegmentBytes])
-	if !isSet || bytes >= topics.SmallestSegment {
-		return
-	}
-	d.warn(Remark{InvalidConfig, fmt.Sprintf("%s is %d. Brokers of Kafka 4.0 and later do not start while a topic has less than %d. "+
-		"Raise it in spec.config before the Kafka is upgraded.", topics.SegmentBytes, bytes, topics.SmallestSegment)})
 }
 
 func (d *Decision) warn(remark Remark) { d.Warnings = append(d.Warnings, remark) }

@@ -217,6 +217,24 @@ func TestATopicIsMadeWhatItsObjectSays(t *testing.T) {
 			observed(of("a", 0, sized(1, 1), configured("min.insync.replicas", "2")), nil),
 			expected{keep: true, warnings: []model.Reason{model.InvalidConfig}, create: &topics.New{Name: "a", Partitions: 1, Replicas: 1, Config: config{"min.insync.replicas": "2"}}},
 		},
+		"Kafka needs it and creates it itself": {
+			observed(of("a", 0, named("__consumer_offsets")), nil), expected{keep: true, problem: model.NotSupported},
+		},
+		"Kafka finds what it needs by the number of partitions": {
+			observed(of("a", 0, known("__consumer_offsets", 1), sized(100, 3)), held(1, 50, 3, "cleanup.policy", "compact")),
+			expected{keep: true, id: one, problem: model.NotSupported},
+		},
+		"what Kafka needs is not deleted by age": {
+			observed(of("a", 0, known("__transaction_state", 1), configured("cleanup.policy", "delete", "retention.ms", "1")), held(1, 50, 3, "cleanup.policy", "compact")),
+			expected{keep: true, id: one, problem: model.NotSupported, config: topics.ConfigChange{Set: config{"retention.ms": "1"}}},
+		},
+		"others have created it with other properties": {
+			observed(of("a", 0, configured("retention.ms", "1")), held(1, 1, 1, "retention.ms", "-1", "cleanup.policy", "compact")),
+			expected{keep: true, id: one, event: model.TopicAdopted, config: topics.ConfigChange{Set: config{"retention.ms": "1"}, Remove: []string{"cleanup.policy"}}},
+		},
+		"others have created it as it shall be": {
+			observed(of("a", 0, configured("retention.ms", "1")), held(1, 1, 1, "retention.ms", "1")), expected{keep: true, id: one},
+		},
 		"as many must be in sync as there are": {
 			observed(of("a", 0, known("a", 1), configured("min.insync.replicas", "2")), held(1, 1, 2, "min.insync.replicas", "2")), expected{keep: true, id: one},
 		},
@@ -455,5 +473,16 @@ func TestTheForeignFinalizerGoesWithOurs(t *testing.T) {
 	topic.Finalizers = append(topic.Finalizers, foreign)
 	if !model.LetGo(topic, "my-cluster") || !cmp.Equal(topic.Finalizers, []string{other}) || model.LetGo(topic, "my-cluster") {
 		t.Errorf("finalizers are %v", topic.Finalizers)
+	}
+}
+
+func TestAFactorThatBrokersChooseIsComparedWithTheMinimum(t *testing.T) {
+	t.Parallel()
+	for factor, want := range map[int16]int{1: 1, 3: 0} {
+		d := model.Decide(observed(of("a", 0, configured("min.insync.replicas", "2")), nil))
+		d.Created(topics.Topic{ID: id(1), Partitions: 1, Fewest: factor, Most: factor}, noon())
+		if len(d.Warnings) != want {
+			t.Errorf("with %d replicas the warnings are %+v, want %d", factor, d.Warnings, want)
+		}
 	}
 }

@@ -33,6 +33,9 @@ func (d *Decision) loses(lost Remark, now time.Time) {
 // Created notes that Kafka has created the topic.
 func (d *Decision) Created(topic topics.Topic, now time.Time) {
 	d.ID = topic.ID.String()
+	if d.Create != nil && d.Create.Replicas == topics.Default {
+		d.warnOfMinimum(int64(topic.Fewest))
+	}
 	if d.Lost != nil {
 		d.loses(*d.Lost, now)
 		d.Event = d.Lost

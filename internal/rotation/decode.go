@@ -100,7 +100,7 @@ func (d *decoder) policy(w wirePolicy) trust.Policy {
 }
 
 func (d *decoder) member(w *wireMember) trust.Member {
-	main, late := d.store(w.Data), d.store(w.Control)
+	main, late := d.store(w.Main), d.store(w.Late)
 	m := trust.Member{
 		ID: w.ID, Kind: trust.MemberKind(d.value(kindWords(), w.Kind)), Restarts: w.Restarts, Leaving: w.Leaving, SecretLost: w.SecretLost,
 		Published: trust.Publication{Main: main.Trust, Late: late.Trust, Identity: main.Identity}, LastsUntil: w.LastsUntil,

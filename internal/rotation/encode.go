@@ -173,8 +173,8 @@ func (e *encoder) policy(p trust.Policy) wirePolicy {
 func (e *encoder) member(m *trust.Member) wireMember {
 	w := wireMember{
 		ID: m.ID, Kind: e.word(kindWords(), uint8(m.Kind)), Restarts: m.Restarts, Leaving: m.Leaving, SecretLost: m.SecretLost,
-		Data:    e.store(trust.Stores{Trust: m.Published.Main, Identity: m.Published.Identity}),
-		Control: e.store(trust.Stores{Trust: m.Published.Late, Identity: m.Published.Identity}), LastsUntil: utc(m.LastsUntil),
+		Main: e.store(trust.Stores{Trust: m.Published.Main, Identity: m.Published.Identity}),
+		Late: e.store(trust.Stores{Trust: m.Published.Late, Identity: m.Published.Identity}), LastsUntil: utc(m.LastsUntil),
 	}
 	for i := range m.Roles {
 		w.Roles = append(w.Roles, e.role(&m.Roles[i]))

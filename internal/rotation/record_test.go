@@ -206,7 +206,7 @@ func TestParseRefuses(t *testing.T) {
 		"no format":                       `{}`,
 		"a fingerprint that is not there": `{"format":1,"issuing":1}`,
 		"a negative place":                `{"format":1,"prints":["a"],"issuing":-1}`,
-		"stores that are not there":       `{"format":1,"members":[{"id":"a","data":1}]}`,
+		"stores that are not there":       `{"format":1,"members":[{"id":"a","main":1}]}`,
 		"an anchor without a fingerprint": `{"format":1,"anchors":[{"id":0}]}`,
 		"a state that nobody knows":       `{"format":1,"prints":["a"],"anchors":[{"id":1,"stored":"TRUSTED"}]}`,
 		"a plane that nobody knows":       `{"format":1,"members":[{"id":"a","roles":[{"plane":"x"}]}]}`,

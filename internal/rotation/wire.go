@@ -87,10 +87,9 @@ type wireMember struct {
 	Leaving bool `json:"leaving,omitempty"`
 	// SecretLost is true for a member whose Secret cannot be written again.
 	SecretLost bool `json:"secretLost,omitempty"`
-	// Data and Control are the main and the late bundle of what is published, with the
-	// identity.
-	Data       ref        `json:"data,omitempty"`
-	Control    ref        `json:"control,omitempty"`
+	// Main and Late are the bundles of what is published, with the identity.
+	Main       ref        `json:"main,omitempty"`
+	Late       ref        `json:"late,omitempty"`
 	LastsUntil time.Time  `json:"lastsUntil,omitzero"`
 	Roles      []wireRole `json:"roles,omitempty"`
 }

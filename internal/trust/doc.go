@@ -20,8 +20,8 @@
 //	admit new        ─ mounted and application bundle hold old and new
 //	switch leaves    ─ EveryPeerVerifiesNew, ApplicationsHadTime
 //	turn operator    ─ EveryListenerTrustsNew (and the new anchor is TRUSTED_IN_USE_ALL)
-//	narrow main      ─ NobodyShowsOldToData
-//	narrow late      ─ NobodyShowsOldToControl (restarts that have time wait here)
+//	narrow main      ─ OldUnusedMain
+//	narrow late      ─ OldUnusedLate (restarts that have time wait here)
 //	leave bundle     ─ NobodyTrustsOld
 //	leave application bundle, last
 //
@@ -36,6 +36,6 @@
 // Secret are a report for people, and one lock: what is in PHASE_OUT may be
 // withdrawn, nothing else.
 //
-// The package is pure: it knows neither Kubernetes nor Kafka nor keys, it compares
+// The package is pure: it knows neither Kubernetes nor servers nor keys, it compares
 // fingerprints, and the time is part of the snapshot.
 package trust

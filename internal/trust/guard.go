@@ -27,13 +27,13 @@ const (
 	GuardListeners GuardName = "EveryListenerTrustsNew"
 	// GuardMainUnused: nobody shows the old authority to those who trust the main bundle, or
 	// may come to. Before the anchor leaves that bundle.
-	GuardMainUnused GuardName = "NobodyShowsOldToData"
+	GuardMainUnused GuardName = "OldUnusedMain"
 	// GuardLateUnused is the same for the late bundle; restarts that have time wait here.
-	GuardLateUnused GuardName = "NobodyShowsOldToControl"
+	GuardLateUnused GuardName = "OldUnusedLate"
 	// GuardListenersTurned: everybody of the late bundle who reloads presents the new
 	// authority, so that those who load at their start need no other. Before they are
 	// started without it.
-	GuardListenersTurned GuardName = "EveryControllerShowsNew"
+	GuardListenersTurned GuardName = "LateListenersTurned"
 	// GuardRetired: the policy lets an unused anchor go.
 	GuardRetired GuardName = "RetirementAllowed"
 	// GuardDistrusted: nobody trusts the old anchor any more, or may come to.

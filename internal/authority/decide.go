@@ -2,13 +2,14 @@ package authority
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// Decide says what happens to one authority. The error is an
+// Decide says what happens to one authority, or which key has to be made before that. The error is an
 // *InvalidResourceError when a person has to act; then nothing is to be written, and
 // Stand says how a cluster that runs goes on.
 func Decide(in Input) (Decision, error) {
@@ -33,7 +34,11 @@ func decideGenerated(in Input) (Decision, error) {
 	}
 	d := newDecider(in, o)
 	for _, act := range d.acts() {
-		if err := act(); err != nil {
+		switch err := act(); {
+		case errors.Is(err, errDemand):
+			demand := in.Spec.CAKey()
+			return Decision{Demand: &demand}, nil
+		case err != nil:
 			return Decision{}, fmt.Errorf("%s of %s: %w", in.Names.Authority, in.Names.Cluster, err)
 		}
 		if d.unmade {

@@ -221,6 +221,8 @@ type Input struct {
 	TrustedCerts Stored
 	// Bundle is what is known of the issuer of an Outside authority; nil of any other.
 	Bundle *Bundle
+	// Made is the key that was made because a decision from the same input demanded one; zero where none was.
+	Made pki.PrivateKey
 	// Parent signs the certificates of a Generated authority; without one they sign themselves.
 	Parent pki.Authority
 	// SANs are those that the leaves of the cluster bear, all together.

@@ -110,3 +110,36 @@ func TestARenewalWithinHoursSaysSo(t *testing.T) {
 		t.Errorf("transitions %+v", o.settled.Transitions)
 	}
 }
+
+func TestDecidingTwiceMakesNoKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, err := authority.Decide(w.in)
+	if err != nil || first.Demand == nil || *first.Demand != w.in.Spec.CAKey() {
+		t.Fatalf("the first decision demands %v (%v), want a key of the specification", first.Demand, err)
+	}
+	if w.in.Made, err = pki.GenerateKey(*first.Demand); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if d := w.decide(); !w.in.Made.Matches(d.Target()) {
+			t.Error("the CA has another key than the one that was made for it")
+		}
+	}
+}
+
+// A pass decides again after it has written: the key that it has made is that of the CA which is there by then.
+func TestAKeyThatIsInUseIsNoKeyForAnother(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	key, err := pki.ParsePrivateKey(w.in.KeySecret.Data[authority.KeyKey])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.in.Made = key
+	w.asks(authorities.ForceReplaceAnnotation, "true")
+	d, err := authority.Decide(w.in)
+	if err != nil || d.Demand == nil {
+		t.Errorf("it demands %v (%v), want another key", d.Demand, err)
+	}
+}

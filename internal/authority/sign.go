@@ -2,18 +2,29 @@ package authority
 
 import (
 	"crypto/x509"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
+// errDemand says that a key has to be made first. Deciding makes none: what is decided twice would be about two.
+var errDemand = errors.New("a key has to be made")
+
 // newCA makes an authority with a key of its own.
 func (d *decider) newCA(name Generation) (pki.Authority, error) {
-	key, err := pki.GenerateKey(d.in.Spec.CAKey())
-	if err != nil {
-		return pki.Authority{}, err
+	if d.in.Made.IsZero() || d.isKnown(d.in.Made) {
+		return pki.Authority{}, errDemand
 	}
-	return d.signed(key, name)
+	return d.signed(d.in.Made, name)
+}
+
+// isKnown reports whether a key is one that the Secrets hold, or that a certificate is about.
+func (d *decider) isKnown(key pki.PrivateKey) bool {
+	isRetired := func(r retiredKey) bool { return r.key.Equal(key) }
+	return d.o.key.Equal(key) || slices.ContainsFunc(d.retired, isRetired) || slices.ContainsFunc(d.o.retired, isRetired) ||
+		d.o.pending != nil && d.o.pending.Incoming.Key().Equal(key) || slices.ContainsFunc(d.everything(), key.Matches)
 }
 
 // signed makes a certificate for a key that has none.

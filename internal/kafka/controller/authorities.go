@@ -140,6 +140,7 @@ func (r *Reconciler) authorityInput(p *pass, kind authorities.Kind) authority.In
 		CertSecret:   p.stored(names.CertSecret),
 		TrustedCerts: p.stored(names.TrustedCertsSecret),
 		Bundle:       p.bundleOf(kind),
+		Made:         p.domain(kind).made,
 		SANs:         p.leafNames(),
 		Stores:       r.options.Stores,
 		Window:       p.window,
@@ -151,11 +152,11 @@ func (r *Reconciler) authorityInput(p *pass, kind authorities.Kind) authority.In
 
 // decideAuthority decides one authority, of which problems may be known. Where a person has to act it returns the
 // problems, and the decision by which the authority stands.
-func decideAuthority(input authority.Input, problems []authority.Problem) (authority.Decision, []authority.Problem, error) {
+func (d *domain) decideAuthority(input authority.Input, problems []authority.Problem) (authority.Decision, []authority.Problem, error) {
 	var decision authority.Decision
 	var err error
 	if len(problems) == 0 {
-		decision, err = authority.Decide(input)
+		decision, err = d.decideWithKey(input)
 		problems, err = problemsOf(err)
 	}
 	if err == nil && len(problems) > 0 {
@@ -165,6 +166,19 @@ func decideAuthority(input authority.Input, problems []authority.Problem) (autho
 		return authority.Decision{}, nil, fmt.Errorf("%s: %w", input.Names.Authority, err)
 	}
 	return decision, problems, nil
+}
+
+// decideWithKey makes the key that a decision demands. What is decided again from the same Secrets is about the same key.
+func (d *domain) decideWithKey(input authority.Input) (authority.Decision, error) {
+	decision, err := authority.Decide(input)
+	if err != nil || decision.Demand == nil {
+		return decision, err
+	}
+	if d.made, err = pki.GenerateKey(*decision.Demand); err != nil {
+		return authority.Decision{}, err
+	}
+	input.Made = d.made
+	return authority.Decide(input)
 }
 
 // hold lets an authority stand as it is while Secrets of others stand in place of its own:

@@ -104,12 +104,12 @@ func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
 			}
 			continue
 		}
-		decision, found, err := decideAuthority(inputs[kind], r.refusesOutside(p, kind))
+		d := p.domain(kind)
+		decision, found, err := d.decideAuthority(inputs[kind], r.refusesOutside(p, kind))
 		if err != nil {
 			return nil, err
 		}
 		problems = append(problems, found...)
-		d := p.domain(kind)
 		d.Decision, d.refused = decision, found
 		d.remarks = slices.Concat(authority.Ignored(inputs[kind]), authority.Misasked(inputs[kind]))
 	}

@@ -44,6 +44,8 @@ type domain struct {
 	authority.Decision
 
 	kind authorities.Kind
+	// made is a key that a decision of the pass has demanded.
+	made pki.PrivateKey
 	// usersText is true of a CA whose ca.crt the user writes.
 	usersText bool
 	// refused is what a person has to put right in its Secrets.

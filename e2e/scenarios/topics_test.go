@@ -233,11 +233,7 @@ func (s *stage) deleteTopic(admin *harness.Admin, object, name string) error {
 	if err := s.deleteObject(object); err != nil {
 		return err
 	}
-	topics, err := admin.ListTopics(s.ctx, name)
-	if err == nil && topics.Has(name) {
-		err = fmt.Errorf("topic %s is still in Kafka", name)
-	}
-	return err
+	return s.untilPartitions(admin, name, 0) // the controllers have deleted it, and brokers learn of that
 }
 
 // deleteObject deletes a KafkaTopic and waits until it is gone.

@@ -88,8 +88,12 @@ func (w *world) decide() authority.Decision {
 	w.tb.Helper()
 	d, err := authority.Decide(w.in)
 	if err == nil && d.Demand != nil {
-		in := w.in
-		if in.Made, err = pki.GenerateKey(*d.Demand); err == nil {
+		in, making := w.in, authority.Making{}
+		if in.Making != nil {
+			making = *in.Making
+		}
+		in.Making = &making
+		if making.Key, err = pki.GenerateKey(*d.Demand); err == nil {
 			d, err = authority.Decide(in)
 		}
 	}

@@ -59,9 +59,10 @@ func (d *decider) acts() []func() error {
 
 // decider makes the decision about a generated authority, act by act.
 type decider struct {
-	in Input
-	o  observed
-	d  Decision
+	in     Input
+	making Making
+	o      observed
+	d      Decision
 	// found is the present certificate before anything was done about it; nil
 	// when it was made in this decision.
 	found *x509.Certificate
@@ -85,6 +86,9 @@ func newDecider(in Input, o observed) *decider {
 		KeyGeneration:  o.keyGen,
 		Warnings:       slices.Clone(o.warnings),
 	}}
+	if in.Making != nil {
+		d.making = *in.Making
+	}
 	for _, retired := range o.retired {
 		if in.Now.Before(retired.end) {
 			d.retired = append(d.retired, retired)

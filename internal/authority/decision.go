@@ -12,7 +12,7 @@ import (
 // peer: others decide that, and Settle turns it into the content of the Secrets.
 type Decision struct {
 	// Demand is a key that has to be made before anything else is decided, and nothing else of the decision counts; nil when none is.
-	// The decision is made again with that key as Input.Made.
+	// The decision is made again with that key in Input.Making.
 	Demand *pki.KeyParams
 	// Authority is the present one: ca.key with its certificate. It is zero when
 	// its key is lost or kept elsewhere; then it can sign nothing.

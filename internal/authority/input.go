@@ -50,8 +50,6 @@ type Spec struct {
 	// of another size stays until its leaf is issued again.
 	KeyAlgorithm pki.Algorithm
 	KeySize      int
-	// PermittedDNS are the domains in which the names of leaves may be; empty means all.
-	PermittedDNS []string
 }
 
 // Defaults of the API.
@@ -221,10 +219,8 @@ type Input struct {
 	TrustedCerts Stored
 	// Bundle is what is known of the issuer of an Outside authority; nil of any other.
 	Bundle *Bundle
-	// Made is the key that was made because a decision from the same input demanded one; zero where none was.
-	Made pki.PrivateKey
-	// Parent signs the certificates of a Generated authority; without one they sign themselves.
-	Parent pki.Authority
+	// Making is what a Generated authority is made with; nil means nothing of it.
+	Making *Making
 	// SANs are those that the leaves of the cluster bear, all together.
 	SANs     pki.SANs
 	Stores   StoreGeneration
@@ -234,6 +230,16 @@ type Input struct {
 	// is asked for or due waits, because nobody would write it.
 	Paused bool
 	Now    time.Time
+}
+
+// Making is what a Generated authority is made with.
+type Making struct {
+	// Key is the one that was made because a decision from the same input demanded one; zero where none was.
+	Key pki.PrivateKey
+	// Parent signs the certificates; without one they sign themselves.
+	Parent pki.Authority
+	// PermittedDNS are the domains in which the names of leaves may be; empty means all.
+	PermittedDNS []string
 }
 
 func (in Input) keyObject() string  { return "Secret " + in.Names.KeySecret }

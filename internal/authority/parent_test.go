@@ -28,10 +28,10 @@ func belowParent(t *testing.T, validity time.Duration) (*world, pki.Authority) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.in.Parent = parent
-	w.in.Spec.PermittedDNS, w.in.Spec.ValidFor, w.in.Spec.RenewBefore = []string{permitted}, 30*time.Hour, 10*time.Hour
+	w.in.Making = &authority.Making{Parent: parent, PermittedDNS: []string{permitted}}
+	w.in.Spec.ValidFor, w.in.Spec.RenewBefore = 30*time.Hour, 10*time.Hour
 	ca, err := pki.SignCA(parent, key, pki.CASpec{
-		Subject: pki.Subject{CommonName: "cluster-ca v0"}, Validity: w.in.Spec.ValidFor, Now: noon(), PermittedDNS: w.in.Spec.PermittedDNS,
+		Subject: pki.Subject{CommonName: "cluster-ca v0"}, Validity: w.in.Spec.ValidFor, Now: noon(), PermittedDNS: w.in.Making.PermittedDNS,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestWhatIsMadeBelowAParentIsSignedByItAndKeepsItsConstraints(t *testing.T) 
 			if d.Target().Equal(ca.Certificate()) {
 				t.Fatal("nothing was made")
 			}
-			wantBelow(t, w.in.Parent, d.Target())
+			wantBelow(t, w.in.Making.Parent, d.Target())
 			for _, cross := range d.Crosses {
 				if !slices.Equal(cross.PermittedDNSDomains, []string{permitted}) {
 					t.Errorf("the cross certificate permits %v", cross.PermittedDNSDomains)
@@ -118,11 +118,13 @@ func TestDecidingTwiceMakesNoKey(t *testing.T) {
 	if err != nil || first.Demand == nil || *first.Demand != w.in.Spec.CAKey() {
 		t.Fatalf("the first decision demands %v (%v), want a key of the specification", first.Demand, err)
 	}
-	if w.in.Made, err = pki.GenerateKey(*first.Demand); err != nil {
+	key, err := pki.GenerateKey(*first.Demand)
+	if err != nil {
 		t.Fatal(err)
 	}
+	w.in.Making = &authority.Making{Key: key}
 	for range 2 {
-		if d := w.decide(); !w.in.Made.Matches(d.Target()) {
+		if d := w.decide(); !key.Matches(d.Target()) {
 			t.Error("the CA has another key than the one that was made for it")
 		}
 	}
@@ -136,7 +138,7 @@ func TestAKeyThatIsInUseIsNoKeyForAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.in.Made = key
+	w.in.Making = &authority.Making{Key: key}
 	w.asks(authorities.ForceReplaceAnnotation, "true")
 	d, err := authority.Decide(w.in)
 	if err != nil || d.Demand == nil {

@@ -14,10 +14,10 @@ var errDemand = errors.New("a key has to be made")
 
 // newCA makes an authority with a key of its own.
 func (d *decider) newCA(name Generation) (pki.Authority, error) {
-	if d.in.Made.IsZero() || d.isKnown(d.in.Made) {
+	if d.making.Key.IsZero() || d.isKnown(d.making.Key) {
 		return pki.Authority{}, errDemand
 	}
-	return d.signed(d.in.Made, name)
+	return d.signed(d.making.Key, name)
 }
 
 // isKnown reports whether a key is one that the Secrets hold, or that a certificate is about.
@@ -30,20 +30,20 @@ func (d *decider) isKnown(key pki.PrivateKey) bool {
 // signed makes a certificate for a key that has none.
 func (d *decider) signed(key pki.PrivateKey, name Generation) (pki.Authority, error) {
 	spec := pki.CASpec{
-		Subject: d.in.Names.subject(name), Validity: d.validity(), Now: d.in.Now, PermittedDNS: d.in.Spec.PermittedDNS,
+		Subject: d.in.Names.subject(name), Validity: d.validity(), Now: d.in.Now, PermittedDNS: d.making.PermittedDNS,
 	}
-	if d.in.Parent.IsZero() {
+	if d.making.Parent.IsZero() {
 		return pki.SelfSign(key, spec)
 	}
-	return pki.SignCA(d.in.Parent, key, spec)
+	return pki.SignCA(d.making.Parent, key, spec)
 }
 
 // renewed makes another certificate for the key of one.
 func (d *decider) renewed(old *x509.Certificate, key pki.PrivateKey) (pki.Authority, error) {
-	if d.in.Parent.IsZero() {
+	if d.making.Parent.IsZero() {
 		return pki.RenewCA(old, key, d.validity(), d.in.Now)
 	}
-	return pki.RenewCABelow(d.in.Parent, old, key, d.validity(), d.in.Now)
+	return pki.RenewCABelow(d.making.Parent, old, key, d.validity(), d.in.Now)
 }
 
 // validity is that of the specification, or seconds more, or less where the parent ends before: two certificates of an
@@ -54,7 +54,7 @@ func (d *decider) validity() time.Duration {
 		taken[cert.NotAfter.Unix()] = true
 	}
 	validity, step := d.in.Spec.Validity(), time.Second
-	if parent := d.in.Parent.Certificate(); parent != nil && parent.NotAfter.Before(d.in.Now.Add(validity)) {
+	if parent := d.making.Parent.Certificate(); parent != nil && parent.NotAfter.Before(d.in.Now.Add(validity)) {
 		validity, step = parent.NotAfter.Sub(d.in.Now), -time.Second
 	}
 	for taken[d.in.Now.Add(validity).Unix()] {

@@ -28,9 +28,9 @@ const (
 	peers    publication.Domain = "peers"
 )
 
-func newMember(t *testing.T) member {
+func newMember(t *testing.T) *member {
 	t.Helper()
-	m := member{ca: ca(t, "v0")}
+	m := &member{ca: ca(t, "v0")}
 	anchor := m.ca.Certificate()
 	plane := trust.Plane{Name: "peer", Trust: trust.AtStart, Prompt: true, Keeper: "the server"}
 	m.node = evidence.Node{
@@ -59,12 +59,12 @@ func newMember(t *testing.T) member {
 	return m
 }
 
-func (m member) snapshot(agents evidence.Role) trust.Snapshot {
+func (m *member) snapshot(agents evidence.Role) trust.Snapshot {
 	c := evidence.Cluster{Now: now(), Own: peers, Nodes: []evidence.Node{m.node}, Agents: agents}
 	return evidence.Snapshot(c, m.domain, evidence.Known(c, m.domain))
 }
 
-func (m member) role(t *testing.T, name publication.Role) trust.Role {
+func (m *member) role(t *testing.T, name publication.Role) trust.Role {
 	t.Helper()
 	roles := m.snapshot(evidence.Role{}).Members[0].Roles
 	i := slices.IndexFunc(roles, func(r trust.Role) bool { return r.Name == string(name) })

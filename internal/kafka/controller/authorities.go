@@ -140,7 +140,7 @@ func (r *Reconciler) authorityInput(p *pass, kind authorities.Kind) authority.In
 		CertSecret:   p.stored(names.CertSecret),
 		TrustedCerts: p.stored(names.TrustedCertsSecret),
 		Bundle:       p.bundleOf(kind),
-		Made:         p.domain(kind).made,
+		Making:       &authority.Making{Key: p.domain(kind).made},
 		SANs:         p.leafNames(),
 		Stores:       r.options.Stores,
 		Window:       p.window,
@@ -177,7 +177,7 @@ func (d *domain) decideWithKey(input authority.Input) (authority.Decision, error
 	if d.made, err = pki.GenerateKey(*decision.Demand); err != nil {
 		return authority.Decision{}, err
 	}
-	input.Made = d.made
+	input.Making = &authority.Making{Key: d.made}
 	return authority.Decide(input)
 }
 

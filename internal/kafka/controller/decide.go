@@ -54,6 +54,11 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 		return err
 	}
 	p.decideTrust()
+	return r.checkAsked(ctx, p)
+}
+
+// checkAsked checks what the resources ask for and Secrets or Kafka may stand against.
+func (r *Reconciler) checkAsked(ctx context.Context, p *pass) error {
 	if p.stands() {
 		p.keepCustomCertificates()
 		return nil

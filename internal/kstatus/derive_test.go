@@ -31,7 +31,7 @@ func harmless() []string {
 		// KafkaUser, KafkaAccess
 		"ACLWithoutEffect", "Bound", "CertificateNotRemoved", "CertificatePostponed", "EndsWithCA", "FeatureGateDisabled", "MissingListener",
 		// KafkaTopic
-		"InvalidConfig", "TopicCreated", "TopicDeleted", "TopicKept", "TopicRecreated", "Unmanaged",
+		"InvalidConfig", "TopicAdopted", "TopicCreated", "TopicDeleted", "TopicKept", "TopicRecreated", "Unmanaged",
 		// etcd
 		"BackupSucceeded", "CAsCreated", "ExpansionRefused", "Insecure", "MembersReady", "NoAlarm", "PolicyChanged", "PolicyEnforced",
 		"PolicyMissing", "PolicyNotEnforced", "PolicyNotTested", "QuorumReady", "QuotaNearlyUsed", "SecretReady", "SelfSigned",

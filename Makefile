@@ -98,7 +98,7 @@ race: needs ## tests of concurrent packages under the race detector
 	@nice -n 5 env CGO_ENABLED=1 go test -race -timeout 20m $(RACE_PACKAGES)
 
 # The limits of the tests are four times and more what they take on two quiet processors: nothing fails because a machine is busy.
-api-test: ## tests against a real API server, etcd and cert-manager; of crashes and losses one in six
+api-test: ## tests against a real API server, etcd and cert-manager; of crashes and losses about one in ten
 	@$(api_assets); GOGC=$(garbage) go test -timeout 40m $(API_PACKAGES)
 
 etcd-server-test: needs ## the agent, the operator and the pages of etcd beside real members

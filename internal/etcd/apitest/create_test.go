@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"flag"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,7 +154,20 @@ func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
 // allWrites is more than a cluster of three members takes from its creation on.
 const allWrites = 59
 
-var wide = flag.Bool("wide", false, "crash before every write instead of every fifth")
+var wide = flag.Bool("wide", false, "crash before every write instead of one in ten")
+
+// crashes are the writes before which an operator crashes, from the first on in steps: of these one half each time, or all writes.
+func crashes(first, step, most int) []int {
+	at, by := 1, 1
+	if !*wide {
+		at, by = first+step*rand.IntN(2), 2*step
+	}
+	var crashes []int
+	for ; at <= most; at += by {
+		crashes = append(crashes, at)
+	}
+	return crashes
+}
 
 // finalize sets the finalizers of the pod of the first member, which stand for a kubelet that stops it.
 func (w *world) finalize(finalizers string) {
@@ -166,12 +180,8 @@ func (w *world) finalize(finalizers string) {
 
 func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 	t.Parallel()
-	step := 5
-	if *wide {
-		step = 1
-	}
 	slots := make(chan struct{}, 4)
-	for crashAt := step; crashAt <= allWrites; crashAt += step {
+	for _, crashAt := range crashes(5, 5, allWrites) {
 		t.Run(strconv.Itoa(crashAt), func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}

@@ -280,10 +280,6 @@ const changeWrites = 48
 
 func TestWhereTheOperatorCrashesInAChangeOfMembersTheNextOneFinishes(t *testing.T) {
 	t.Parallel()
-	step := 6
-	if *wide {
-		step = 1
-	}
 	slots := make(chan struct{}, 4)
 	for name, change := range map[string]func(w *world){
 		"three members to one": func(w *world) { w.change(`{"spec": {"size": 1}}`) },
@@ -294,7 +290,7 @@ func TestWhereTheOperatorCrashesInAChangeOfMembersTheNextOneFinishes(t *testing.
 			w.play()
 		},
 	} {
-		for crashAt := 1; crashAt <= changeWrites; crashAt += step {
+		for _, crashAt := range crashes(1, 6, changeWrites) {
 			t.Run(fmt.Sprint(name, crashAt), func(t *testing.T) {
 				t.Parallel()
 				slots <- struct{}{}

@@ -17,11 +17,7 @@ const pkiWrites = 45
 
 func TestWhereTheOperatorCrashesWithAnOutsidePKINoKeyIsLost(t *testing.T) {
 	t.Parallel()
-	step := 3
-	if *wide {
-		step = 1
-	}
-	for crashAt := 1; crashAt <= pkiWrites; crashAt += step {
+	for _, crashAt := range crashes(1, 3, pkiWrites) {
 		t.Run(strconv.Itoa(crashAt), func(t *testing.T) {
 			t.Parallel()
 			w := newPKIWorld(t, of(1))

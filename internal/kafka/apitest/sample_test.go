@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// Of what is tried at every write and in every state one in six is played, another one
+// Of what is tried at every write and in every state one in twelve is played, another one
 // each time, unless time does not matter.
 
 var (
 	wide = flag.Bool("wide", false, "play everything: every write, every loss, and rotations that take minutes, too")
-	seed = flag.Uint64("seed", 0, "which of the crashes and of the losses are played, one in six; 0 leaves it to chance")
+	seed = flag.Uint64("seed", 0, "which of the crashes and of the losses are played, one in twelve; 0 leaves it to chance")
 )
 
 // sampled is of how many one is played.
-const sampled = 6
+const sampled = 12
 
 // chosen is the seed of this run.
 var chosen = sync.OnceValue(func() uint64 {

@@ -2,11 +2,13 @@ package apitest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/api/condition"
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
@@ -39,7 +41,7 @@ func TestAnUpgradeWaitsWhileKafkaCannotBeAskedForItsTopics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.before4()
-	w.kafka.Fail(&admin.UnreachableError{Address: "all brokers", Err: errors.New("nobody answers")})
+	w.kafka.Fail(&admin.UnreachableError{Address: "all brokers", Err: errors.New("no broker answers")})
 
 	w.patchKafka(map[string]any{"version": "4.3.1"})
 	for range 5 {
@@ -55,6 +57,27 @@ func TestAnUpgradeWaitsWhileKafkaCannotBeAskedForItsTopics(t *testing.T) {
 	w.settle()
 
 	w.wantVersion("4.3.1", 3)
+}
+
+func TestAVersionThatHasNeverRunGivesWayToAnyOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kafka.Fail(&admin.UnreachableError{Address: "all brokers", Err: errors.New("no broker answers")})
+	w.settings.Versions = append(w.settings.Versions, model.KafkaVersion{Name: "3.9.2", Image: "kafka:3.9.2"})
+	w.startOperator()
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.Kafka.Version = "3.9.2"
+	w.create(kafka, poolResource(w.namespace, "dual", 3, "controller", "broker"))
+	w.run(5)
+
+	w.patchKafka(map[string]any{"version": "4.3.1"})
+	w.run(3)
+
+	var set podsetv1.StrimziPodSet
+	w.get("my-dual", &set)
+	if !strings.Contains(string(set.Spec.Pods[0].Raw), "kafka:4.3.1") {
+		t.Error("the pods that are described have the version that has never run")
+	}
 }
 
 // before4 is a running cluster of a version whose brokers start with any topic.

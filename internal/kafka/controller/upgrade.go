@@ -25,6 +25,8 @@ func (r *Reconciler) checkTopics(ctx context.Context, p *pass) error {
 	switch {
 	case errors.Is(err, errNotAsked):
 		return errUnheard
+	case err != nil && p.kafka.Status.KafkaMetadataVersion == "":
+		return nil // it has never answered: a version that does not start must give way to another one
 	case err == nil:
 		err = refuseTopics(p, limits, held)
 	}
@@ -61,7 +63,8 @@ func (r *Reconciler) describeTopics(ctx context.Context, p *pass) (map[string]to
 		return err
 	}))
 	if err != nil {
-		return nil, fmt.Errorf("asking for topics that brokers of Kafka %s do not start with: %w", p.cluster.Version.Name, err)
+		return nil, fmt.Errorf("the cluster stays on the version that it runs, because Kafka cannot be asked for topics with which brokers of %s do not start; it is tried again: %w",
+			p.cluster.Version.Name, err)
 	}
 	return held, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// Loads says by what a role comes to hold what is published.
+// Loads says what loads for a role that which is published.
 type Loads uint8
 
 // The ways of loading.

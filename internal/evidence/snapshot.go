@@ -36,10 +36,10 @@ func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 			s.Members = append(s.Members, m)
 		}
 	}
-	if d.Name == c.Own && c.Agents.Role != "" {
-		s.Members = append(s.Members, operator(known.identity(c.Operator), c.Agents.Plane))
-	}
 	if d.Name == c.Own {
+		if c.Agents.Role != "" {
+			s.Members = append(s.Members, operator(known.identity(c.Operator), c.Agents.Plane))
+		}
 		for i := range c.Companions {
 			s.Members = append(s.Members, c.member(&c.Companions[i], known, lost))
 		}

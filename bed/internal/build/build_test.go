@@ -29,6 +29,7 @@ func TestNestedModulesAskForThePinnedVersions(t *testing.T) {
 		},
 		"containerd":  {"github.com/containerd/containerd/v2": versions.Containerd},
 		"certmanager": {"github.com/cert-manager/cert-manager": versions.CertManager},
+		"coredns":     {"github.com/coredns/coredns": versions.CoreDNS},
 		"etcd36":      {"go.etcd.io/etcd/server/v3": versions.EtcdNew, "go.etcd.io/etcd/etcdctl/v3": versions.EtcdNew},
 		"etcd35":      {"go.etcd.io/etcd/server/v3": versions.EtcdOld, "go.etcd.io/etcd/etcdutl/v3": versions.EtcdOld},
 	} {

@@ -112,14 +112,14 @@ func TestLimitsOfTopicsAreNewWhereNothingThatRunsHasThem(t *testing.T) {
 		running []string
 		want    bool
 	}{
-		"to the first release that has them":        {"4.0.0", []string{"3.9.2", "3.9.2"}, true},
-		"across several releases":                   {"4.3.1", []string{"3.9.0"}, true},
-		"to another patch of a release without":     {"3.9.2", []string{"3.9.0"}, false},
-		"between releases that have them":           {"4.3.1", []string{"4.0.2"}, false},
-		"after the first node runs the version":     {"4.3.1", []string{"3.9.2", "4.3.1", "3.9.2"}, false},
-		"from a version that nothing is known of":   {"4.3.1", []string{""}, true},
-		"to a version that nothing is known of":     {"9.9.9", []string{"3.9.2"}, false},
-		"while nothing runs, and so nobody can say": {"4.3.1", nil, false},
+		"to the first release that has them":      {"4.0.0", []string{"3.9.2", "3.9.2"}, true},
+		"across several releases":                 {"4.3.1", []string{"3.9.0"}, true},
+		"to another patch of a release without":   {"3.9.2", []string{"3.9.0"}, false},
+		"between releases that have them":         {"4.3.1", []string{"4.0.2"}, false},
+		"after the first node runs the version":   {"4.3.1", []string{"3.9.2", "4.3.1", "3.9.2"}, false},
+		"from a version that nothing is known of": {"4.3.1", []string{""}, true},
+		"to a version that nothing is known of":   {"9.9.9", []string{"3.9.2"}, false},
+		"while nothing runs":                      {"4.3.1", nil, false},
 	} {
 		if got := len(NewTopicLimits(c.version, c.running)) > 0; got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)

@@ -102,7 +102,7 @@ func (r *Reconciler) explain(err error) model.Remark {
 		return model.Remark{Reason: model.NotAuthorized, Message: fmt.Sprintf("Kafka does not let the topic operator change topics: %s. %s"+
 			"Check that the user of the topic operator is among super.users of every node of Kafka %s.", err, unchanged, name)}
 	case !admin.IsUnanswered(err):
-		return model.Remark{Reason: model.KafkaError, Message: fmt.Sprintf("Kafka %s answers, and the topic operator cannot go on: %s. %sIt is tried again.", name, err, unchanged)}
+		return model.Remark{Reason: model.KafkaError, Message: fmt.Sprintf("Kafka %s answers, and the topic operator cannot go on: %s. %sIt is tried again.", name, steady(err), unchanged)}
 	default:
 		return model.Remark{Reason: model.KafkaUnreachable, Message: fmt.Sprintf("Kafka %s does not answer the topic operator: %s. %sIt is tried again. "+
 			"Check that its brokers run, and that no network policy closes port 9091 to the topic operator.", name, steady(err), unchanged)}

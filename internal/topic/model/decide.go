@@ -157,12 +157,12 @@ func (o Observed) adoption(change topics.ConfigChange) *Remark {
 	if change.IsNone() {
 		return nil
 	}
-	text := fmt.Sprintf("Kafka had topic %s before this KafkaTopic.", shown(Name(o.Topic)))
+	text := fmt.Sprintf("Kafka had topic %s before this KafkaTopic, which changes its properties.", shown(Name(o.Topic)))
 	if set := slices.Sorted(maps.Keys(change.Set)); len(set) > 0 {
-		text += " Set as in spec.config: " + excerpt.List(set, ", ", excerpt.Listed) + "."
+		text += " It sets, as in spec.config: " + excerpt.List(set, ", ", excerpt.Listed) + "."
 	}
 	if len(change.Remove) > 0 {
-		text += " Removed, as spec.config does not name them: " + excerpt.List(change.Remove, ", ", excerpt.Listed) + "."
+		text += " It removes, as spec.config does not name them: " + excerpt.List(change.Remove, ", ", excerpt.Listed) + "."
 	}
 	return &Remark{TopicAdopted, text}
 }

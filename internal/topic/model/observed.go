@@ -32,7 +32,7 @@ const (
 	TopicRecreated Reason = "TopicRecreated"
 	// TopicKept: a KafkaTopic is deleted, and the topic in Kafka is not.
 	TopicKept Reason = "TopicKept"
-	// TopicAdopted: Kafka had the topic before, and its properties are changed.
+	// TopicAdopted: Kafka had the topic before, and the KafkaTopic changes its properties.
 	TopicAdopted Reason = "TopicAdopted"
 	// TopicCreated and TopicDeleted are those of events.
 	TopicCreated Reason = "TopicCreated"

@@ -212,7 +212,7 @@ func (r *Reconciler) explain(err error) model.Remark {
 		return model.Remark{Reason: model.NotAuthorized, Message: fmt.Sprintf("Kafka does not let the user operator change users: %s. %s"+
 			"Check that User:CN=cluster-operator,O=io.strimzi is among super.users of every node of Kafka %s.", err, unchanged, name)}
 	case !admin.IsUnanswered(err):
-		return model.Remark{Reason: model.RejectedByKafka, Message: fmt.Sprintf("Kafka %s answers, and the user operator cannot go on: %s. %sIt is tried again.", name, err, unchanged)}
+		return model.Remark{Reason: model.RejectedByKafka, Message: fmt.Sprintf("Kafka %s answers, and the user operator cannot go on: %s. %sIt is tried again.", name, steady(err), unchanged)}
 	default:
 		return model.Remark{Reason: model.KafkaUnreachable, Message: fmt.Sprintf("Kafka %s does not answer the user operator: %s. %sIt is tried again. "+
 			"Check that its brokers run, and that no network policy closes port 9091 to the user operator.", name, steady(err), unchanged)}

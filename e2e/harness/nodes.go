@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/agent"
-	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
+	agentclient "github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/publication"
 )

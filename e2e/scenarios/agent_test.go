@@ -13,7 +13,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
-	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
+	agentclient "github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/reporttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"

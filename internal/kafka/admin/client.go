@@ -3,8 +3,8 @@ package admin
 import (
 	"context"
 
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/topics"
+	"github.com/keyturn/keyturn/internal/mtls"
 )
 
 // Client is everything the operator has to do with a running cluster. Every

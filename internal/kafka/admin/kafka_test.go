@@ -19,10 +19,10 @@ import (
 
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire/wiretest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
+	"github.com/keyturn/keyturn/internal/mtls"
 )
 
 // script is what the nodes of a cluster answer.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/agent/process"
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
+	"github.com/keyturn/keyturn/internal/mtls"
 )
 
 // Pauses of the agent's few loops.

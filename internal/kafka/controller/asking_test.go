@@ -20,8 +20,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	agentclient "github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
-	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/rollout"

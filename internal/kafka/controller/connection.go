@@ -13,11 +13,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
-	"github.com/keyturn/keyturn/internal/kafka/agent/client"
+	kafkaclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/mtls"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -83,7 +84,7 @@ func (c NetConnector) Admin(access Access) (admin.Client, error) {
 
 // Agents returns a client of the cluster's agents.
 func (c NetConnector) Agents(access Access) Agents {
-	return client.New(client.Options{
+	return kafkaclient.New(client.Options{
 		Dial:        (&net.Dialer{}).DialContext,
 		Credentials: access.source(),
 		Now:         c.Clock.Now,

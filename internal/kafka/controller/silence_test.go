@@ -15,11 +15,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/api/condition"
+	agentclient "github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
-	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
+	kafkaclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
+	"github.com/keyturn/keyturn/internal/mtls"
 )
 
 func TestWhatIsWaitedForIsToldFromARefusal(t *testing.T) {
@@ -67,8 +68,8 @@ func TestWhoHangsIsWaitedForByEveryClient(t *testing.T) {
 	credentials := func(context.Context) (mtls.Credentials, error) {
 		return mtls.Credentials{Identity: identity, Anchors: []*x509.Certificate{ca.Certificate()}}, nil
 	}
-	agents := func(own time.Duration) *agentclient.Client {
-		return agentclient.New(agentclient.Options{Dial: (&net.Dialer{}).DialContext, Credentials: credentials, Now: time.Now, Timeout: own})
+	agents := func(own time.Duration) kafkaclient.Client {
+		return kafkaclient.New(agentclient.Options{Dial: (&net.Dialer{}).DialContext, Credentials: credentials, Now: time.Now, Timeout: own})
 	}
 	kafka := func(own time.Duration) *admin.Kafka {
 		address := hanging(t)

@@ -6,8 +6,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/connection"
+	"github.com/keyturn/keyturn/internal/mtls"
 )
 
 // Connection is how a cluster is reached whose users are described; see connection.Options.

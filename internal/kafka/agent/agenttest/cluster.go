@@ -18,14 +18,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	kafkaagent "github.com/keyturn/keyturn/internal/kafka/agent"
-	"github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/mtls"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )

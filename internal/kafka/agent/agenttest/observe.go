@@ -13,11 +13,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/mtls"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/admintest"
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/mtls"
 )
 
 // closedPort is one that nobody listens on.

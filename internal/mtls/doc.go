@@ -1,5 +1,5 @@
-// Package mtls is how one of our processes proves itself to a Kafka node or to
-// an agent, and how it recognises the other side: by an anchor, or by the exact
+// Package mtls is how one of our processes proves itself to a server or to an
+// agent, and how it recognises the other side: by an anchor, or by the exact
 // leaf it expects there, expired or not.
 //
 // It decides about one handshake. It does not know where credentials are kept,

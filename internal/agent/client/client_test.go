@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
-	"github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/status"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/mtls"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -65,7 +65,8 @@ func TestAnswersAreRead(t *testing.T) {
 	if err != nil || report.Revision != 9 || report.Roles["tls-9093"].Presents != "aa" {
 		t.Errorf("report %+v, %v", report, err)
 	}
-	if state, err := c.BrokerState(t.Context(), at); err != nil || state.State != contract.StateStarting {
+	var state contract.BrokerState
+	if err := c.State(t.Context(), at, contract.BrokerStatePath, &state); err != nil || state.State != contract.StateStarting {
 		t.Errorf("state %+v, %v; want starting", state, err)
 	}
 	if readiness, err := c.Ready(t.Context(), at); err != nil || readiness.Ready || readiness.Reason != agent.ReasonStarting {
@@ -105,7 +106,7 @@ func TestRefusalsAreTyped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := operator(identity, ca).BrokerState(t.Context(), client.Node{Address: address, Name: "node.example"})
+			err := operator(identity, ca).State(t.Context(), client.Node{Address: address, Name: "node.example"}, contract.BrokerStatePath, new(any))
 			if _, ok := errors.AsType[*client.RefusedError](err); !ok {
 				t.Errorf("error %v, want a RefusedError", err)
 			}
@@ -230,7 +231,7 @@ func TestAnAnswerThatIsTooLongIsSaidToBe(t *testing.T) {
 	address := serve(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, 1<<20))
 	}))
-	_, err := operator(agenttest.Operator(t, ca, now), ca).BrokerState(t.Context(), client.Node{Address: address, Name: "node.example"})
+	err := operator(agenttest.Operator(t, ca, now), ca).State(t.Context(), client.Node{Address: address, Name: "node.example"}, contract.BrokerStatePath, new(any))
 	if long, ok := errors.AsType[*client.TooLongError](err); !ok || long.Path != contract.BrokerStatePath || long.Limit != publication.MaxAnswer {
 		t.Errorf("error %v, want a TooLongError", err)
 	}

@@ -38,7 +38,7 @@ SHORT_RUN  ?= ^($(if $(KUBECONFIG),,release/quickstart|)cluster/created-|trust/c
 E2E_TIMEOUT ?= 90m
 
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
-RACE_PACKAGES := ./internal/agent/... ./internal/etcd/agent/... ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/probe/...
+RACE_PACKAGES := ./internal/agent/... ./internal/etcd/agent/... ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/mtls ./internal/probe/... ./internal/reports
 # There is memory for API servers and their tests to collect garbage less often.
 garbage       := 400
 # Packages whose tests start a real API server.

@@ -23,6 +23,22 @@ func (e Etcd) Issued(ctx context.Context) (enroll.Ledger, error) {
 	return enroll.ParseLedger(stored.Data)
 }
 
+// Loaded is what the status says that each member presents and trusts, by its name. It waits until all have reported.
+func (e Etcd) Loaded(ctx context.Context) (map[string][]etcdv1beta2.LoadedPlane, error) {
+	if _, err := e.UntilCondition(ctx, etcdv1beta2.ConditionCertificatesLoaded, metav1.ConditionTrue); err != nil {
+		return nil, err
+	}
+	resource, err := e.Resource(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loaded := map[string][]etcdv1beta2.LoadedPlane{}
+	for i := range resource.Status.MemberStatuses {
+		loaded[resource.Status.MemberStatuses[i].Name] = resource.Status.MemberStatuses[i].Loaded
+	}
+	return loaded, nil
+}
+
 // UntilCondition waits until a condition of the cluster has a status.
 func (e Etcd) UntilCondition(ctx context.Context, kind string, status metav1.ConditionStatus) (metav1.Condition, error) {
 	var found metav1.Condition

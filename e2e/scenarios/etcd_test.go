@@ -37,6 +37,7 @@ func etcdCreated(s *stage) {
 		members := s.allVote(etcd, int(size))
 		s.step(what+" serve", func() error { return serve(s.ctx, etcd, members) })
 		s.step(what+" refuse", func() error { return s.refuse(etcd, members) })
+		s.step(what+" report what they present", func() error { return reportLoaded(s.ctx, etcd, members) })
 		s.keysStayPut(search)
 
 		ca, err := etcd.CA(s.ctx, contract.ClientPlane)
@@ -55,6 +56,27 @@ func etcdCreated(s *stage) {
 			s.Errorf("Secrets %v of the deleted cluster are left in the operator's namespace: %v", left, err)
 		}
 	}
+}
+
+// reportLoaded compares what the status says that members have loaded with what they present to a client.
+func reportLoaded(ctx context.Context, etcd harness.Etcd, members []string) error {
+	loaded, err := etcd.Loaded(ctx)
+	if err != nil {
+		return err
+	}
+	for _, member := range members {
+		leaf, err := etcd.Presented(ctx, member)
+		if err != nil {
+			return err
+		}
+		isReported := slices.ContainsFunc(loaded[member], func(plane etcdv1beta2.LoadedPlane) bool {
+			return plane.Plane == string(contract.ClientPlane) && plane.Presents == pki.FingerprintOf(leaf).String()
+		})
+		if len(loaded[member]) != len(contract.Planes()) || !isReported {
+			return fmt.Errorf("member %s presents %s to clients, and the status says %+v", member, pki.FingerprintOf(leaf), loaded[member])
+		}
+	}
+	return nil
 }
 
 // operatorForEtcd switches the controllers of etcd on, until the scenario has ended.

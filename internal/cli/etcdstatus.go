@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -61,6 +62,8 @@ type etcdCertificate struct {
 	NotAfter string `json:"notAfter,omitempty"`
 	// Request is Answered or Waiting; empty of a CA.
 	Request string `json:"request,omitempty"`
+	// Loaded says whether etcd presents the certificate, as the member reports it; nil while that is not known, and of a CA.
+	Loaded *bool `json:"loaded,omitempty"`
 
 	// end is NotAfter as a time, and renewal how long before it the certificate is due.
 	end     time.Time
@@ -149,6 +152,7 @@ func (c etcdCluster) member(ctx context.Context, status *etcdv1beta2.MemberStatu
 		certificate := etcdCertificate{Plane: string(plane), Request: requestWaiting}
 		if chain, err := enroll.Chain(answer); err == nil {
 			certificate.Issuer, certificate.NotAfter = chain[0].Issuer.CommonName, stamp(chain[0].NotAfter)
+			certificate.Loaded = isLoaded(status, plane, chain[0])
 			certificate.end, certificate.renewal = chain[0].NotAfter, chain[0].NotAfter.Sub(enroll.RenewalAt(chain[0]))
 		}
 		if exchange.IsAnswered(plane) {
@@ -157,6 +161,16 @@ func (c etcdCluster) member(ctx context.Context, status *etcdv1beta2.MemberStatu
 		member.Certificates = append(member.Certificates, certificate)
 	}
 	return member, nil
+}
+
+// isLoaded says whether a member reports that it presents a certificate; nil when it reports nothing.
+func isLoaded(status *etcdv1beta2.MemberStatus, plane contract.Plane, leaf *x509.Certificate) *bool {
+	for i := range status.Loaded {
+		if status.Loaded[i].Plane == string(plane) {
+			return new(status.Loaded[i].Presents == pki.FingerprintOf(leaf).String())
+		}
+	}
+	return nil
 }
 
 // etcdCANotice is how long before its end a CA of an EtcdCluster needs a person, who has to move its data to
@@ -213,15 +227,15 @@ func etcdText(report etcdReport) string {
 	}
 	if len(report.Members) > 0 {
 		_, _ = fmt.Fprintln(table, "\nMEMBERS")
-		line("MEMBER", "VERSION", "ROLE", "READY", "PLANE", "REQUEST", "SIGNED BY", "EXPIRES")
+		line("MEMBER", "VERSION", "ROLE", "READY", "PLANE", "REQUEST", "LOADED", "SIGNED BY", "EXPIRES")
 	}
 	for _, member := range report.Members {
 		first := []string{member.Name, member.Version, cmp.Or(member.Role, "-"), yesOrNo(member.Ready)}
 		if len(member.Certificates) == 0 {
-			line(append(first, "-", "-", "-", "-")...)
+			line(append(first, "-", "-", "-", "-", "-")...)
 		}
 		for _, certificate := range member.Certificates {
-			line(append(first, certificate.Plane, certificate.Request, cmp.Or(said(certificate.Issuer), "-"), cmp.Or(certificate.NotAfter, "-"))...)
+			line(append(first, certificate.Plane, certificate.Request, ifKnown(certificate.Loaded), cmp.Or(said(certificate.Issuer), "-"), cmp.Or(certificate.NotAfter, "-"))...)
 			first = []string{"", "", "", ""}
 		}
 	}
@@ -236,6 +250,13 @@ func etcdText(report etcdReport) string {
 	}
 	_ = table.Flush()
 	return trimmed(b.String())
+}
+
+func ifKnown(value *bool) string {
+	if value == nil {
+		return "-"
+	}
+	return yesOrNo(*value)
 }
 
 func yesOrNo(value bool) string {

@@ -19,6 +19,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -57,6 +58,16 @@ func etcdWorld(t *testing.T) []client.Object {
 			}
 			maps.Copy(pod.Annotations, annotations)
 		}
+		presented := pki.FingerprintOf(ca.Certificate()).String() // of the client port etcd presents another one
+		if plane == contract.PeerPlane {
+			chain, err := enroll.Chain(pods[0].Annotations[plane.CertificateAnnotation()])
+			if err != nil {
+				t.Fatal(err)
+			}
+			presented = pki.FingerprintOf(chain[0]).String()
+		}
+		first := &etcd.Status.MemberStatuses[0]
+		first.Loaded = append(first.Loaded, etcdv1beta2.LoadedPlane{Plane: string(plane), Presents: presented})
 	}
 	return []client.Object{etcd, secret, pods[0], pods[1]}
 }

@@ -33,8 +33,8 @@ func harmless() []string {
 		// KafkaTopic
 		"InvalidConfig", "TopicAdopted", "TopicCreated", "TopicDeleted", "TopicKept", "TopicRecreated", "Unmanaged",
 		// etcd
-		"BackupSucceeded", "CAsCreated", "ExpansionRefused", "Insecure", "MembersReady", "NoAlarm", "PolicyChanged", "PolicyEnforced",
-		"PolicyMissing", "PolicyNotEnforced", "PolicyNotTested", "QuorumReady", "QuotaNearlyUsed", "SecretReady", "SelfSigned",
+		"BackupSucceeded", "CAsCreated", "CertificatesLoaded", "ExpansionRefused", "Insecure", "MembersReady", "MountRefused", "NoAlarm", "OldCertificate",
+		"PolicyChanged", "PolicyEnforced", "PolicyMissing", "PolicyNotEnforced", "PolicyNotTested", "QuorumReady", "QuotaNearlyUsed", "SecretReady", "SelfSigned",
 		"SignedOutside", "VolumesExpanding", "VolumesFixed",
 		// causes in the message of RequestDenied
 		"KeyOfAnotherPod", "KeyUsedForBothPlanes", "PrivateKeyExposed", "RequestHasPrivateKey", "RequestKeyTooWeak", "RequestNotBase64",

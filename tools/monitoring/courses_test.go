@@ -282,6 +282,7 @@ func ofEtcdCertificates() map[string]course {
 	const (
 		ca      = `keyturn_etcd_ca_expiry_timestamp_seconds` + etcd + `,plane="peer"} `
 		expiry  = `keyturn_etcd_certificate_expiry_timestamp_seconds` + etcd + `,plane="peer"} `
+		loaded  = `keyturn_etcd_loaded_certificate_expiry_timestamp_seconds` + etcd + `,plane="peer"} `
 		denied  = `keyturn_etcd_requests_denied_total{cause="PodUnknown"} `
 		policy  = `keyturn_etcd_attestation_enforced{reason=`
 		cluster = "EtcdCluster etcd/my-cluster"
@@ -294,6 +295,13 @@ func ofEtcdCertificates() map[string]course {
 		"KeyturnEtcdCertificateIsNotRenewed": { // 2 days and an hour
 			series: []string{expiry + "176400x300"}, minute: 121, summary: "A peer certificate of " + cluster + " expires in 1d 22h 59m 0s and has not been renewed.",
 			silent: map[string][]string{"a third of 30 days is left": {expiry + "864000x400"}},
+		},
+		"KeyturnEtcdCertificateIsNotLoaded": {
+			series: []string{expiry + "864000x59 2592000x300", loaded + "864000x360"}, minute: 90, summary: "A renewed peer certificate of " + cluster + " is not presented.",
+			silent: map[string][]string{
+				"it is loaded":             {expiry + "2592000x400", loaded + "2592000x400"},
+				"no agent has reported it": {expiry + "2592000x400"},
+			},
 		},
 		"KeyturnEtcdCAExpiresSoon": { // 90 days and an hour
 			series: []string{ca + "7779600x300"}, minute: 121, summary: "The peer CA of " + cluster + " expires in 89d 22h 59m 0s.",

@@ -38,6 +38,9 @@ const (
 	// ConditionEtcdHealthy is True while etcd has no alarm and its database is below four fifths of its quota. It is there
 	// once members have been asked.
 	ConditionEtcdHealthy = "EtcdHealthy"
+	// ConditionCertificatesLoaded is True while etcd presents the certificates that its members were given, and their
+	// agents report so. It is there once they have been polled, and not in a cluster without certificates of the operator.
+	ConditionCertificatesLoaded = "CertificatesLoaded"
 	// ConditionWarning is True while the spec asks for something that is dangerous.
 	ConditionWarning = "Warning"
 	// ConditionWatchDenied is True while changes are not noticed, because the API server denies a watch to the operator.
@@ -70,7 +73,7 @@ type EtcdClusterStatus struct {
 	// +optional
 	ControlPaused bool `json:"controlPaused,omitempty"`
 	// conditions: Ready and Available, PKIReady once it is known, AttestationEnforced unless TLS.dynamic.attestation is
-	// Annotation, and FieldsIgnored, VolumesDiffer, WatchDenied and Warning when there is something to say. Reconciling or Stalled
+	// Annotation, CertificatesLoaded once members report it, and FieldsIgnored, VolumesDiffer, WatchDenied and Warning when there is something to say. Reconciling or Stalled
 	// while the cluster is not ready.
 	// +optional
 	// +listType=map
@@ -173,4 +176,32 @@ type MemberStatus struct {
 	// ready is true of a voter whose pod is ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
+	// loaded is what the etcd of the member presents and trusts, as its agent reports it. It is absent while that is not
+	// known, and while etcd does not run.
+	// +optional
+	// +listType=map
+	// +listMapKey=plane
+	// +kubebuilder:validation:MaxItems=2
+	Loaded []LoadedPlane `json:"loaded,omitempty"`
+}
+
+// LoadedPlane is what the etcd of a member presents and trusts on one of its ports.
+type LoadedPlane struct {
+	// plane is peer or client.
+	// +required
+	// +kubebuilder:validation:Enum=peer;client
+	Plane string `json:"plane,omitempty"`
+	// presents is the SHA-256 fingerprint of its certificate, in lower-case hex.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Presents string `json:"presents,omitempty"`
+	// notAfter is when the first of the certificates expires that it presents.
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+	// trusts are the SHA-256 fingerprints of the CAs whose certificates it accepts, sorted.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=64
+	Trusts []string `json:"trusts,omitempty"`
 }

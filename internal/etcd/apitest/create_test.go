@@ -5,6 +5,7 @@ import (
 	"flag"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ func TestOneMemberComesUp(t *testing.T) {
 		t.Errorf("the status is %+v", status)
 	case status.ServiceName != "my-cluster-client" || status.ClientPort != 2379:
 		t.Errorf("clients are sent to %s:%d", status.ServiceName, status.ClientPort)
-	case len(status.MemberStatuses) != 1 || status.MemberStatuses[0] != want:
+	case len(status.MemberStatuses) != 1 || !reflect.DeepEqual(status.MemberStatuses[0], want):
 		t.Errorf("the members are %+v, want %+v", status.MemberStatuses, want)
 	case w.condition(etcdv1beta2.ConditionAvailable).Status != metav1.ConditionTrue:
 		t.Errorf("the conditions are %+v", status.Conditions)

@@ -73,7 +73,7 @@ func (w *world) runIn(server *rest.Config, counted *writes) {
 	}
 	operator := controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
-		Clock: clock.RealClock{}, Dial: w.connectTo, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: w.grantsAccess, Metrics: controller.NewMetrics(), Attestor: attested{}, Watches: observer,
+		Clock: clock.RealClock{}, Dial: w.connectTo, Agents: toNoAgent, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: w.grantsAccess, Metrics: controller.NewMetrics(), Attestor: attested{}, Watches: observer,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {

@@ -213,7 +213,7 @@ func (c *crowd) operate(counted *writes) {
 	}
 	operator := controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: &events.FakeRecorder{}, Log: logr.Discard(),
-		Clock: clock.RealClock{}, Dial: c.dial, Namespace: c.private, Metrics: controller.NewMetrics(), Attestor: attested{},
+		Clock: clock.RealClock{}, Dial: c.dial, Agents: toNoAgent, Namespace: c.private, Metrics: controller.NewMetrics(), Attestor: attested{},
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {

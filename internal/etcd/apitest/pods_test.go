@@ -25,6 +25,11 @@ type agent struct {
 	// name is the common name of its requests.
 	name, address string
 	keys          map[contract.Plane]pki.PrivateKey
+	// report is what it answers the operator; nil while it has no certificate. silence is why it does not answer.
+	report  *publication.Report
+	silence error
+	// isStuck is true while it takes nothing new.
+	isStuck bool
 }
 
 // play plays kubelet and agent of every pod once: it gets an address, asks for certificates, and starts etcd on them.
@@ -53,7 +58,25 @@ func (w *world) play() {
 		if a.mayStart(w, pod) {
 			w.startEtcd(pod)
 			w.setReady(pod)
+			a.load(w, pod)
 		}
+	}
+}
+
+// load has etcd present what the pod was given.
+func (a *agent) load(w *world, pod *corev1.Pod) {
+	w.t.Helper()
+	if a.isStuck {
+		return
+	}
+	a.report = &publication.Report{Revision: 1, StartedAt: noon(), Roles: map[publication.Role]publication.RoleReport{}}
+	secret := w.secret(w.namespace, pod.Name)
+	for _, plane := range contract.Planes() {
+		anchors, err := pki.ParseBundle(secret.Data[plane.AnchorsKey()])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		a.report.Roles[plane.Role()] = publication.RoleReportOf(w.chain(pod, plane), anchors)
 	}
 }
 

@@ -34,6 +34,8 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/kube/watches"
+	"github.com/keyturn/keyturn/internal/mtls"
+	"github.com/keyturn/keyturn/internal/reports"
 )
 
 // apiServer is the connection that all tests share. Each test has namespaces of its own.
@@ -80,7 +82,7 @@ type world struct {
 	attestor  controller.Attestor
 	namespace string
 	private   string
-	clock     *clocktesting.FakePassiveClock
+	clock     *clocktesting.FakeClock
 	// ahead is how much clock is ahead of the API server's, as far as the operator knows.
 	ahead time.Duration
 	etcd  *admintest.Fake
@@ -126,7 +128,7 @@ func newWorldIn(t *testing.T, namespace, private string, operator client.Client,
 	t.Helper()
 	w := &world{
 		t: t, person: connect(t, apiServer), asOperator: operator, namespace: namespace, private: private,
-		clock: clocktesting.NewFakePassiveClock(noon()), etcd: &admintest.Fake{}, agents: map[types.UID]*agent{}, volumes: map[types.UID]uint64{},
+		clock: clocktesting.NewFakeClock(noon()), etcd: &admintest.Fake{}, agents: map[types.UID]*agent{}, volumes: map[types.UID]uint64{},
 		attestor: attested{},
 	}
 	w.kubelet = w.person
@@ -172,7 +174,7 @@ func (w *world) restart() {
 	settings.AgentImage, settings.ClusterDomain, settings.OperatorNamespace = "keyturn:test", "cluster.local", w.private
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
-		Dial: w.connectTo, Network: w, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: true, Metrics: w.metrics, Attestor: w.attestor,
+		Dial: w.connectTo, Agents: func(credentials mtls.Credentials) reports.Agents { return polled{w, credentials} }, Network: w, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: true, Metrics: w.metrics, Attestor: w.attestor,
 		Settings: settings,
 	})
 }

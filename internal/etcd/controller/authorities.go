@@ -41,11 +41,7 @@ func (a authorities) trust() model.Trust {
 func (a authorities) client() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cas[contract.ClientPlane].Certificate())
-	identity := tls.Certificate{PrivateKey: a.operator.key.Signer()}
-	for _, certificate := range a.operator.chain {
-		identity.Certificate = append(identity.Certificate, certificate.Raw)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{identity}}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{a.operator.certificate()}}
 }
 
 // readAuthorities reads the CAs and the operator's certificate, and makes what there is none of yet.

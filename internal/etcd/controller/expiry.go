@@ -3,6 +3,8 @@ package controller
 import (
 	"crypto/x509"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -35,12 +37,20 @@ func (p *pass) presented() map[contract.Plane][]*x509.Certificate {
 		if pod == nil || string(pod.UID) != member.PodUID {
 			continue
 		}
-		exchange := enroll.ExchangeOf(pod.Annotations)
-		for _, plane := range contract.Planes() {
-			if chain, err := enroll.Chain(exchange.Answers[plane]); err == nil {
-				presented[plane] = append(presented[plane], chain[0])
-			}
+		for plane, leaf := range leavesIn(pod) {
+			presented[plane] = append(presented[plane], leaf)
 		}
 	}
 	return presented
+}
+
+// leavesIn are the certificates that a pod was given.
+func leavesIn(pod *corev1.Pod) map[contract.Plane]*x509.Certificate {
+	leaves, exchange := map[contract.Plane]*x509.Certificate{}, enroll.ExchangeOf(pod.Annotations)
+	for _, plane := range contract.Planes() {
+		if chain, err := enroll.Chain(exchange.Answers[plane]); err == nil {
+			leaves[plane] = chain[0]
+		}
+	}
+	return leaves
 }

@@ -148,15 +148,19 @@ func (p *pass) offerLooks() {
 func (r *Reconciler) lookAround(ctx context.Context) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, name := range r.Look(ctx) {
-			object := &etcdv1beta2.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
-			select {
-			case r.noticed <- event.GenericEvent{Object: object}:
-			case <-ctx.Done():
-				return
-			}
+			r.notice(ctx, name)
 		}
 	}, time.Second)
 	return nil
+}
+
+// notice has a cluster reconciled of which something else is known than before.
+func (r *Reconciler) notice(ctx context.Context, name types.NamespacedName) {
+	object := &etcdv1beta2.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+	select {
+	case r.noticed <- event.GenericEvent{Object: object}:
+	case <-ctx.Done():
+	}
 }
 
 // Look asks the members of each cluster whose look is due, and returns the clusters of which something else is found

@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"crypto/x509"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
+	"github.com/keyturn/keyturn/internal/etcd/model"
 )
 
 // Labels that name a cluster or a backup.
@@ -22,13 +25,15 @@ const (
 
 // Metrics counts members and their certificates.
 type Metrics struct {
-	members      *prometheus.GaugeVec
-	caEnds       *prometheus.GaugeVec
-	ends         *prometheus.GaugeVec
-	certificates prometheus.Counter
-	denials      *prometheus.CounterVec
-	attestation  *prometheus.GaugeVec
-	alarms       *prometheus.GaugeVec
+	members *prometheus.GaugeVec
+	caEnds  *prometheus.GaugeVec
+	ends    *prometheus.GaugeVec
+	// loadedEnds and silent are what agents of members report.
+	loadedEnds, silent *prometheus.GaugeVec
+	certificates       prometheus.Counter
+	denials            *prometheus.CounterVec
+	attestation        *prometheus.GaugeVec
+	alarms             *prometheus.GaugeVec
 	// sizes, inUse and quotas are those of databases.
 	sizes, inUse, quotas *prometheus.GaugeVec
 	// backups and what follows are those of EtcdBackups.
@@ -50,6 +55,12 @@ func NewMetrics() *Metrics {
 		ends: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_certificate_expiry_timestamp_seconds", Help: "Unix time at which the first certificate of members of an EtcdCluster for a port expires.",
 		}, []string{namespaceLabel, clusterLabel, "plane"}),
+		loadedEnds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_loaded_certificate_expiry_timestamp_seconds", Help: "Unix time at which the first certificate expires that members of an EtcdCluster present on a port, as their agents report it.",
+		}, []string{namespaceLabel, clusterLabel, "plane"}),
+		silent: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_silent_agents", Help: "Members of an EtcdCluster whose agents do not answer the operator.",
+		}, []string{namespaceLabel, clusterLabel}),
 		certificates: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "keyturn_etcd_certificates_issued_total", Help: "Certificates issued to members.",
 		}),
@@ -98,7 +109,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.members, m.caEnds, m.ends, m.certificates, m.denials, m.attestation, m.alarms, m.sizes, m.inUse, m.quotas, m.backups, m.lastBackup, m.backupInterval}
+	return []prometheus.Collector{m.members, m.caEnds, m.ends, m.loadedEnds, m.silent, m.certificates, m.denials, m.attestation, m.alarms, m.sizes, m.inUse, m.quotas, m.backups, m.lastBackup, m.backupInterval}
 }
 
 func (m *Metrics) issued() { m.certificates.Inc() }
@@ -138,6 +149,33 @@ func (m *Metrics) expire(cluster types.NamespacedName, cas, certificates map[con
 	}
 }
 
+// loaded sets what agents of members report. A cluster whose agents are not polled has none of it.
+func (m *Metrics) loaded(cluster types.NamespacedName, members []etcdv1beta2.MemberStatus, reported map[string]model.Reported) {
+	m.loadedEnds.DeletePartialMatch(prometheus.Labels{namespaceLabel: cluster.Namespace, clusterLabel: cluster.Name})
+	first := map[string]time.Time{}
+	for i := range members {
+		for _, plane := range members[i].Loaded {
+			if at, isKnown := first[plane.Plane]; plane.NotAfter != nil && (!isKnown || plane.NotAfter.Time.Before(at)) {
+				first[plane.Plane] = plane.NotAfter.Time
+			}
+		}
+	}
+	for plane, at := range first {
+		m.loadedEnds.WithLabelValues(cluster.Namespace, cluster.Name, plane).Set(float64(at.Unix()))
+	}
+	silent := 0
+	for _, known := range reported {
+		if known.IsSilent() {
+			silent++
+		}
+	}
+	if len(reported) > 0 {
+		m.silent.WithLabelValues(cluster.Namespace, cluster.Name).Set(float64(silent))
+	} else {
+		m.silent.DeleteLabelValues(cluster.Namespace, cluster.Name)
+	}
+}
+
 // sized sets how large the databases of members are, by their names. A quota that is not known is left out.
 func (m *Metrics) sized(cluster types.NamespacedName, sizes map[string]membership.Size) {
 	for _, gauge := range []*prometheus.GaugeVec{m.sizes, m.inUse, m.quotas} {
@@ -161,7 +199,7 @@ func (m *Metrics) alarmed(cluster types.NamespacedName, alarms []membership.Alar
 }
 
 func (m *Metrics) forget(cluster types.NamespacedName) {
-	for _, gauge := range []*prometheus.GaugeVec{m.members, m.caEnds, m.ends, m.alarms, m.sizes, m.inUse, m.quotas} {
+	for _, gauge := range []*prometheus.GaugeVec{m.members, m.caEnds, m.ends, m.loadedEnds, m.silent, m.alarms, m.sizes, m.inUse, m.quotas} {
 		gauge.DeletePartialMatch(prometheus.Labels{namespaceLabel: cluster.Namespace, clusterLabel: cluster.Name})
 	}
 }

@@ -27,6 +27,8 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
+	"github.com/keyturn/keyturn/internal/mtls"
+	"github.com/keyturn/keyturn/internal/reports"
 )
 
 const (
@@ -48,11 +50,13 @@ type Options struct {
 	Live   client.Reader
 	Events events.EventRecorder
 	Log    logr.Logger
-	Clock  clock.PassiveClock
+	Clock  clock.Clock
 	// Ahead tells how much Clock is ahead of the API server's; nil when that is unknown.
 	Ahead func() time.Duration
 	// Dial connects to clusters.
 	Dial admin.Dial
+	// Agents returns a client of the agents of members.
+	Agents func(mtls.Credentials) reports.Agents
 	// Network tells why members do not answer; nil when that is not asked.
 	Network admin.Network
 	// Namespace is the operator's own, where CAs are.
@@ -86,11 +90,12 @@ type Reconciler struct {
 	// noticed has clusters whose members were seen with something else than before.
 	noticed chan event.GenericEvent
 	looks   *looks
+	poller  *reports.Poller
 }
 
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler {
-	return &Reconciler{
+	r := &Reconciler{
 		options:       options,
 		appliers:      kube.NewAppliers(options.Client, fieldOwner),
 		podAppliers:   kube.NewAppliers(options.Client, podOwner),
@@ -102,6 +107,8 @@ func New(options Options) *Reconciler {
 		noticed:       make(chan event.GenericEvent),
 		looks:         newLooks(options.Metrics),
 	}
+	r.poller = reports.New(reports.Options{Clock: options.Clock, Agents: options.Agents, Changed: r.notice})
+	return r
 }
 
 // pass is one reconcile of one cluster.
@@ -140,14 +147,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if !apierrors.IsNotFound(err) {
 			return ctrl.Result{}, fmt.Errorf("reading EtcdCluster %s: %w", request, err)
 		}
-		r.looks.forget(request.NamespacedName)
+		r.forget(request.NamespacedName)
 		r.options.Metrics.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	p := &pass{Reconciler: r, etcd: etcd, now: r.options.Clock.Now(), members: recorded(etcd.Status)}
 	p.cluster, p.findings = model.Resolve(etcd, r.options.Settings)
 	if !etcd.DeletionTimestamp.IsZero() {
-		r.looks.forget(request.NamespacedName)
+		r.forget(request.NamespacedName)
 		return ctrl.Result{}, p.remove(ctx)
 	}
 	if ahead, isWrong := r.ahead(); isWrong && p.cluster.Names.Mode != model.Insecure {
@@ -161,6 +168,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{RequeueAfter: max(p.wake.Sub(p.now), again)}, nil
+}
+
+// forget ends what is done in the background for a cluster.
+func (r *Reconciler) forget(cluster types.NamespacedName) {
+	r.looks.forget(cluster)
+	r.poller.Forget(cluster)
 }
 
 // run brings the cluster one step further. What is in the way of that is reported. A spec that cannot be acted on
@@ -195,6 +208,7 @@ func (p *pass) carryOut(ctx context.Context) []error {
 		}
 	}
 	p.offerLooks()
+	p.trackAgents()
 	p.attest(ctx)
 	failed := p.enroll(ctx)
 	shared := p.applyShared(ctx)

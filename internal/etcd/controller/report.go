@@ -2,10 +2,10 @@ package controller
 
 import (
 	"context"
-	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,8 +29,9 @@ func (p *pass) report(ctx context.Context) error {
 	seen.Problem = p.problem
 	wanted := p.cluster.Status(seen)
 	p.options.Metrics.saw(p.cluster.Names.NamespacedName(), len(wanted.Members.Ready), len(wanted.Members.Unready))
+	p.options.Metrics.loaded(p.cluster.Names.NamespacedName(), wanted.MemberStatuses, seen.Reported)
 	p.options.Metrics.expire(p.cluster.Names.NamespacedName(), p.trusted(), p.presented())
-	if reflect.DeepEqual(p.etcd.Status, wanted) {
+	if equality.Semantic.DeepEqual(p.etcd.Status, wanted) {
 		return nil
 	}
 	intent, err := recordIntent(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster), p.etcd, &wanted)
@@ -45,13 +46,14 @@ func (p *pass) report(ctx context.Context) error {
 	p.tellAttestation(wanted)
 	p.tellVolumes(wanted)
 	p.tellHealth(wanted)
+	p.tellLoaded(wanted)
 	return nil
 }
 
 func (p *pass) seen() model.Seen {
 	seen := model.Seen{
 		Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(),
-		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Health: p.looks.health(p.cluster.Names.NamespacedName()), Denied: p.denied(), Now: p.now,
+		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Health: p.looks.health(p.cluster.Names.NamespacedName()), Reported: p.reported(), Denied: p.denied(), Now: p.now,
 	}
 	if p.skipsRestore() {
 		seen.Ignored = append(slices.Clone(seen.Ignored), "spec.restore")

@@ -103,5 +103,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(manager.RunnableFunc(r.lookAround)); err != nil {
 		return fmt.Errorf("starting to look at members: %w", err)
 	}
+	if err := mgr.Add(manager.RunnableFunc(r.poller.Run)); err != nil {
+		return fmt.Errorf("starting to poll the agents of members: %w", err)
+	}
 	return nil
 }

@@ -171,6 +171,12 @@ func (l Ledger) limitedUntil(holder Holder, now time.Time) time.Time {
 	return first.Add(rateWindow)
 }
 
+// HasLeaf reports whether a certificate was signed for a holder, by its serial number and its key.
+func (l Ledger) HasLeaf(leaf *x509.Certificate, holder Holder) bool {
+	issued, known := l[serialOf(leaf)]
+	return known && issued.SPKI == pki.KeyIDOf(leaf).String() && (Holder{issued.PodUID, issued.Plane}) == holder
+}
+
 // HasMembers reports whether a certificate was signed for any member, which alone have one for peers.
 func (l Ledger) HasMembers() bool {
 	for _, issued := range l {

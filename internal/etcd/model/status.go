@@ -51,6 +51,8 @@ type Seen struct {
 	Restored *etcdv1beta2.RestoredStatus
 	// Health is what members answered when they were looked at last; nil when they have not been.
 	Health *membership.Health
+	// Reported is what is known of the certificates that members have loaded, by member. One that is not polled is not in it.
+	Reported map[string]Reported
 	// Denied are the watches that are denied and the cluster depends on.
 	Denied []Problem
 	Now    time.Time
@@ -68,7 +70,8 @@ func (c Cluster) Status(seen Seen) etcdv1beta2.EtcdClusterStatus {
 		MemberStatuses:     c.sorted(seen.Members),
 		Restored:           cmp.Or(seen.Before.Restored, seen.Restored),
 	}
-	for _, member := range status.MemberStatuses {
+	for i, member := range status.MemberStatuses {
+		status.MemberStatuses[i].Loaded = seen.loaded(member)
 		if member.Ready {
 			status.Members.Ready = append(status.Members.Ready, member.Name)
 		} else {
@@ -117,7 +120,7 @@ func (c Cluster) sorted(members []etcdv1beta2.MemberStatus) []etcdv1beta2.Member
 
 func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []metav1.Condition {
 	conditions := append([]metav1.Condition{c.ready(status, seen), available(status)},
-		slices.Concat(pkiReady(seen), c.attested(seen), healthy(seen), c.volumesDiffer(seen.Volumes), watchDenied(seen.Denied))...)
+		slices.Concat(pkiReady(seen), c.attested(seen), certificatesLoaded(status.MemberStatuses, seen), healthy(seen), c.volumesDiffer(seen.Volumes), watchDenied(seen.Denied))...)
 	if len(seen.Ignored) > 0 {
 		named := seen.Ignored[:min(len(seen.Ignored), maxNamedFields)]
 		conditions = append(conditions, newCondition(etcdv1beta2.ConditionFieldsIgnored, metav1.ConditionTrue, fieldsReason,

@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"os"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 func pool(bundle []byte) *x509.CertPool {
@@ -36,6 +39,7 @@ func TestClusterIsCreatedServesAndKeepsItsKeys(t *testing.T) {
 				w.until("ready", w.isReady)
 				w.allVote(int(size))
 				w.serves(int(size))
+				w.reportsLoaded(int(size))
 				w.keepsKeys(w.names.Member(int(size) - 1))
 				w.serves(int(size))
 			})
@@ -45,6 +49,33 @@ func TestClusterIsCreatedServesAndKeepsItsKeys(t *testing.T) {
 
 func (w *world) isReady(ctx context.Context) bool {
 	return apimeta.IsStatusConditionTrue(w.status(ctx).Conditions, etcdv1beta2.ConditionReady)
+}
+
+// reportsLoaded compares what the status says that members have loaded with what they present on their ports.
+func (w *world) reportsLoaded(size int) {
+	w.t.Helper()
+	w.until("all members have reported", func(ctx context.Context) bool {
+		return apimeta.IsStatusConditionTrue(w.status(ctx).Conditions, etcdv1beta2.ConditionCertificatesLoaded)
+	})
+	compared := 0
+	for _, member := range w.status(w.t.Context()).MemberStatuses {
+		for _, loaded := range member.Loaded {
+			address := w.member(member.Name).ports[contract.Plane(loaded.Plane)]
+			connection, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(w.t.Context(), "tcp", address)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			leaf := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
+			_ = connection.Close()
+			if pki.FingerprintOf(leaf).String() != loaded.Presents || !loaded.NotAfter.Time.Equal(leaf.NotAfter) || len(loaded.Trusts) != 1 {
+				w.t.Errorf("member %s presents %s, and is said to have loaded %+v", member.Name, pki.FingerprintOf(leaf), loaded)
+			}
+			compared++
+		}
+	}
+	if compared != size*len(contract.Planes()) {
+		w.t.Errorf("%d certificates are compared", compared)
+	}
 }
 
 // keepsKeys ends the container of a member: another one in the same pod serves with the

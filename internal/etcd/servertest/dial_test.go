@@ -5,9 +5,13 @@ import (
 	"crypto/tls"
 	"strings"
 
+	agentclient "github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/mtls"
+	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/reports"
 )
 
 // dial connects the operator to a member, which all have one address here, by the port of the one that it names.
@@ -16,6 +20,23 @@ func (w *world) dial(ctx context.Context, _ []string, identity *tls.Config) (adm
 	url := "https://" + w.member(name).ports[contract.ClientPlane]
 	connected, err := admin.New(ctx, []string{url}, identity)
 	return translated{connected, w, url}, err
+}
+
+// agents are clients of agents that reach them by their ports on this machine.
+func (w *world) agents(connect func(mtls.Credentials) reports.Agents) func(mtls.Credentials) reports.Agents {
+	return func(credentials mtls.Credentials) reports.Agents { return translatedAgents{connect(credentials), w} }
+}
+
+type translatedAgents struct {
+	reports.Agents
+
+	world *world
+}
+
+func (a translatedAgents) TLS(ctx context.Context, node agentclient.Node) (publication.Report, error) {
+	name, _, _ := strings.Cut(node.Name, ".")
+	node.Address = a.world.member(name).secure
+	return a.Agents.TLS(ctx, node)
 }
 
 // translate returns a URL as it is on this machine, or the other way round.

@@ -24,6 +24,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -150,8 +151,8 @@ func newWorld(t *testing.T, home string, spec etcdv1beta2.EtcdClusterSpec) *worl
 	}
 	w.names = model.Names{Namespace: w.namespace, Cluster: cluster}
 	w.operator = controller.New(controller.Options{
-		Client: api, Live: api, Events: events.NewFakeRecorder(10000), Log: logr.Discard(), Clock: early{w},
-		Dial: w.dial, Namespace: w.private, Metrics: controller.NewMetrics(), Attestor: attested{},
+		Client: api, Live: api, Events: events.NewFakeRecorder(10000), Log: logr.Discard(), Clock: early{world: w},
+		Dial: w.dial, Agents: w.agents(controller.Agents(clock.RealClock{})), Namespace: w.private, Metrics: controller.NewMetrics(), Attestor: attested{},
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
 	})
 	if spec.Version == "" && strings.HasPrefix(filepath.Base(home), "etcd35") { // flags are those of a version
@@ -190,9 +191,13 @@ func (w *world) loop(ctx context.Context, do func(context.Context) error) {
 }
 
 // early is the clock of the operator.
-type early struct{ world *world }
+type early struct {
+	clock.RealClock
 
-func (e early) Now() time.Time { return time.Now().Add(time.Duration(e.world.ahead.Load())) }
+	world *world
+}
+
+func (e early) Now() time.Time { return e.RealClock.Now().Add(time.Duration(e.world.ahead.Load())) }
 
 func (e early) Since(at time.Time) time.Duration { return e.Now().Sub(at) }
 
@@ -201,6 +206,7 @@ func (w *world) look() { w.ahead.Add(int64(time.Minute)) }
 
 func (w *world) reconcile(ctx context.Context) error {
 	w.operator.Look(ctx)
+	w.operator.PollAgents(ctx)
 	_, err := w.operator.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: w.namespace, Name: cluster}})
 	return err
 }

@@ -38,6 +38,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &etcdv1beta2.EtcdClusterStatusApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("LeafLife"):
 		return &etcdv1beta2.LeafLifeApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("LoadedPlane"):
+		return &etcdv1beta2.LoadedPlaneApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("MemberSecrets"):
 		return &etcdv1beta2.MemberSecretsApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("MembersStatus"):

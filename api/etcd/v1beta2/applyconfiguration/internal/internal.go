@@ -285,6 +285,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: validity
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.LoadedPlane
+  map:
+    fields:
+    - name: notAfter
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: plane
+      type:
+        scalar: string
+    - name: presents
+      type:
+        scalar: string
+    - name: trusts
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.MemberRole
   scalar: string
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.MemberSecrets
@@ -302,6 +320,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: leaving
       type:
         scalar: boolean
+    - name: loaded
+      type:
+        list:
+          elementType:
+            namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.LoadedPlane
+          elementRelationship: associative
+          keys:
+          - plane
     - name: memberID
       type:
         scalar: string

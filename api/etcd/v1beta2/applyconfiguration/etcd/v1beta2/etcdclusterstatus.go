@@ -19,7 +19,7 @@ type EtcdClusterStatusApplyConfiguration struct {
 	// controlPaused is true while the operator changes no member.
 	ControlPaused *bool `json:"controlPaused,omitempty"`
 	// conditions: Ready and Available, PKIReady once it is known, AttestationEnforced unless TLS.dynamic.attestation is
-	// Annotation, and FieldsIgnored, VolumesDiffer, WatchDenied and Warning when there is something to say. Reconciling or Stalled
+	// Annotation, CertificatesLoaded once members report it, and FieldsIgnored, VolumesDiffer, WatchDenied and Warning when there is something to say. Reconciling or Stalled
 	// while the cluster is not ready.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.

@@ -26,6 +26,9 @@ type MemberStatusApplyConfiguration struct {
 	Version *string `json:"version,omitempty"`
 	// ready is true of a voter whose pod is ready.
 	Ready *bool `json:"ready,omitempty"`
+	// loaded is what the etcd of the member presents and trusts, as its agent reports it. It is absent while that is not
+	// known, and while etcd does not run.
+	Loaded []LoadedPlaneApplyConfiguration `json:"loaded,omitempty"`
 }
 
 // MemberStatusApplyConfiguration constructs a declarative configuration of the MemberStatus type for use with
@@ -87,5 +90,18 @@ func (b *MemberStatusApplyConfiguration) WithVersion(value string) *MemberStatus
 // If called multiple times, the Ready field is set to the value of the last call.
 func (b *MemberStatusApplyConfiguration) WithReady(value bool) *MemberStatusApplyConfiguration {
 	b.Ready = &value
+	return b
+}
+
+// WithLoaded adds the given value to the Loaded field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Loaded field.
+func (b *MemberStatusApplyConfiguration) WithLoaded(values ...*LoadedPlaneApplyConfiguration) *MemberStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithLoaded")
+		}
+		b.Loaded = append(b.Loaded, *values[i])
+	}
 	return b
 }

@@ -1,0 +1,149 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/client"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/etcd/membership"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/mtls"
+	"github.com/keyturn/keyturn/internal/reports"
+)
+
+// agentTimeout bounds a poll of an agent, its connection included.
+const agentTimeout = 3 * time.Second
+
+// Agents returns clients of agents that connect over the network.
+func Agents(now clock.PassiveClock) func(mtls.Credentials) reports.Agents {
+	return func(credentials mtls.Credentials) reports.Agents {
+		return client.New(client.Options{
+			Dial:        (&net.Dialer{}).DialContext,
+			Credentials: func(context.Context) (mtls.Credentials, error) { return credentials, nil },
+			Now:         now.Now,
+			Timeout:     agentTimeout,
+		})
+	}
+}
+
+// trackAgents has the agents of members polled from now on. One serves the operator once it has a certificate.
+func (p *pass) trackAgents() {
+	if p.cluster.Names.Mode != model.Dynamic {
+		return
+	}
+	var targets []reports.Target
+	for _, member := range p.members {
+		if pod := p.pollable(member); pod != nil {
+			targets = append(targets, p.target(pod))
+		}
+	}
+	p.poller.Track(p.cluster.Names.NamespacedName(), p.authorities.credentials(), targets)
+}
+
+// pollable is the pod of a member whose agent can be polled; nil when there is none.
+func (p *pass) pollable(member membership.Member) *corev1.Pod {
+	pod := p.pods[member.Name]
+	if pod == nil || string(pod.UID) != member.PodUID || pod.Status.PodIP == "" || !pod.DeletionTimestamp.IsZero() || hasEnded(pod) || !hasAnswer(pod) {
+		return nil
+	}
+	return pod
+}
+
+func (p *pass) target(pod *corev1.Pod) reports.Target {
+	exchange := enroll.ExchangeOf(pod.Annotations)
+	return reports.Target{
+		UID:  pod.UID,
+		Life: lifeOf(pod, exchange),
+		Node: client.Node{
+			Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(agent.SecurePort)),
+			Name:    p.cluster.Names.Host(pod.Name),
+			Leaves:  p.leavesOf(pod, exchange),
+			Roles:   len(contract.Planes()) + 1,
+		},
+	}
+}
+
+// lifeOf changes with what makes another report of a pod's agent likely.
+func lifeOf(pod *corev1.Pod, exchange enroll.Exchange) string {
+	var life strings.Builder
+	fmt.Fprintf(&life, "%s %t %s %s", pod.Status.PodIP, isReady(pod), pod.Annotations[agent.PublishedAnnotation], etcdIn(pod).ContainerID)
+	for _, plane := range contract.Planes() {
+		fmt.Fprintf(&life, " %x", sha256.Sum256([]byte(exchange.Answers[plane])))
+	}
+	return life.String()
+}
+
+// leavesOf are the certificates by which an agent is known after they have expired: those that the ledger has, too, because
+// others than the operator can write into the annotations.
+func (p *pass) leavesOf(pod *corev1.Pod, exchange enroll.Exchange) []string {
+	chain, err := enroll.Chain(exchange.Answers[contract.ClientPlane])
+	if err != nil || !p.ledger.issued.HasLeaf(chain[0], enroll.Holder{PodUID: string(pod.UID), Plane: contract.ClientPlane}) {
+		return nil
+	}
+	return []string{mtls.Fingerprint(chain[0].Raw)}
+}
+
+// credentials are how the operator proves itself to agents, and recognises them.
+func (a authorities) credentials() mtls.Credentials {
+	return mtls.Credentials{Identity: a.operator.certificate(), Anchors: []*x509.Certificate{a.cas[contract.ClientPlane].Certificate()}}
+}
+
+// certificate is the identity as crypto/tls wants it.
+func (o operatorIdentity) certificate() tls.Certificate {
+	certificate := tls.Certificate{PrivateKey: o.key.Signer()}
+	for _, c := range o.chain {
+		certificate.Certificate = append(certificate.Certificate, c.Raw)
+	}
+	return certificate
+}
+
+// reported is what is known of the certificates that members have loaded.
+func (p *pass) reported() map[string]model.Reported {
+	latest, reported := p.poller.Latest(p.cluster.Names.NamespacedName()), map[string]model.Reported{}
+	for _, member := range p.members {
+		pod := p.pollable(member)
+		if pod == nil || p.cluster.Names.Mode != model.Dynamic {
+			continue
+		}
+		known, isPolled := latest[pod.UID]
+		reported[member.Name] = model.Reported{IsPolled: isPolled, Report: known.TLS, Since: known.Since, Issued: leavesIn(pod)}
+	}
+	p.wakeAt(model.ReportedProblemAt(reported, p.now))
+	return reported
+}
+
+// tellLoaded writes an event when members report something else of their certificates.
+func (p *pass) tellLoaded(wanted etcdv1beta2.EtcdClusterStatus) {
+	now := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionCertificatesLoaded)
+	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, etcdv1beta2.ConditionCertificatesLoaded)
+	switch {
+	case now == nil, before != nil && before.Reason == now.Reason:
+	case now.Status != metav1.ConditionTrue:
+		p.event(corev1.EventTypeWarning, now.Reason, "%s", now.Message)
+	case before != nil:
+		p.event(corev1.EventTypeNormal, now.Reason, "%s", now.Message)
+	}
+}
+
+// PollAgents polls the agents of members that are due, and returns the clusters whose reports have changed. It reads nothing
+// from the API server, and writes nothing.
+func (r *Reconciler) PollAgents(ctx context.Context) []types.NamespacedName {
+	return r.poller.Poll(ctx)
+}

@@ -36,6 +36,7 @@ func (n *Node) Started(revision int64, at time.Time, roles map[publication.Role]
 	n.report = publication.Report{Revision: revision, StartedAt: at, Roles: map[publication.Role]publication.RoleReport{}}
 	maps.Copy(n.report.Roles, roles)
 	n.readiness = agent.Readiness{Reason: agent.ReasonStarting}
+	n.stopping = false
 }
 
 // Loaded records what the running server has loaded now. Roles that are not known

@@ -113,8 +113,8 @@ func (a *firstProcess) listenPlain(ctx context.Context, group *errgroup.Group) e
 	return nil
 }
 
-// run is the sequence from the first request to the end of etcd. That etcd cannot start is reported before anything is
-// asked for.
+// run is the sequence from the first request to the end of etcd, which is started again when the operator asks for that.
+// That etcd cannot start is reported before anything is asked for.
 func (a *firstProcess) run(ctx context.Context) error {
 	if _, err := a.starter.arguments(); err != nil {
 		return a.starter.report(err)
@@ -123,11 +123,32 @@ func (a *firstProcess) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.enroller.begin(grant); err != nil {
-		return err
+	for {
+		if err := a.enroller.begin(grant); err != nil {
+			return err
+		}
+		a.Log.Info("Starting etcd", "revision", grant.Publication.Revision)
+		err := a.runUntilSucceeded(ctx)
+		if a.enroller.successor == nil || ctx.Err() != nil {
+			return err
+		}
+		if _, hasEnded := errors.AsType[*process.ExitError](err); err != nil && !hasEnded {
+			return err
+		}
+		grant = *a.enroller.successor
 	}
-	a.Log.Info("Starting etcd", "revision", grant.Publication.Revision)
-	return a.runEtcd(ctx, a.monitor, a.renew)
+}
+
+// runUntilSucceeded runs etcd until it has ended, and ends it once it is to be started under another grant.
+func (a *firstProcess) runUntilSucceeded(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	return a.runEtcd(ctx, a.monitor, func(beside context.Context) {
+		if a.renew(beside) {
+			a.Log.Info("Ending etcd, to start it under other CAs", "revision", a.enroller.successor.Publication.Revision)
+			end()
+		}
+	})
 }
 
 // runEtcd runs etcd until it has ended.
@@ -182,13 +203,17 @@ func (a *firstProcess) serve(ctx context.Context, arguments []string, besides []
 	return exit, err
 }
 
-// renew replaces certificates as the operator answers, until the context ends.
-func (a *firstProcess) renew(ctx context.Context) {
+// renew replaces certificates as the operator answers, until the context ends, or etcd is to be started again, which it
+// reports.
+func (a *firstProcess) renew(ctx context.Context) (hasSuccessor bool) {
 	for {
 		_, _ = a.enroller.step(ctx) // what it could not do is in the report and the log
+		if a.enroller.successor != nil {
+			return true
+		}
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-a.Clock.After(lookPause):
 		}
 	}

@@ -41,6 +41,8 @@ const (
 	podName = "my-cluster-0"
 	// etcdMode makes the test binary behave as etcd does.
 	etcdMode = "KEYTURN_TEST_ETCD"
+	// etcdEnd names a file without which the played etcd does not end when it is told to.
+	etcdEnd = "KEYTURN_TEST_ETCD_END"
 	// limit is how long the tests wait for what happens in other processes.
 	limit = 30 * time.Second
 	// refused is the exit code of the played etcd after SIGUSR1.
@@ -71,9 +73,21 @@ func etcd(files []string) int {
 	signal.Notify(received, syscall.SIGUSR1, syscall.SIGTERM)
 	fmt.Println("etcd runs")
 	if <-received == syscall.SIGTERM {
+		awaitFile(os.Getenv(etcdEnd))
 		return 0
 	}
 	return refused
+}
+
+func awaitFile(path string) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for path != "" {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		<-tick.C
+	}
 }
 
 // buffer is a log that is read while it is written.
@@ -220,12 +234,12 @@ func client(t *testing.T, by pki.Authority, organization string) tls.Certificate
 }
 
 // ask asks the agent as the client with the certificates does.
-func (r *running) ask(t *testing.T, path string, certificates ...tls.Certificate) (int, string, error) {
+func (r *running) ask(ctx context.Context, t *testing.T, path string, certificates ...tls.Certificate) (int, string, error) {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(r.CAs[contract.ClientPlane].Certificate())
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certificates}}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+r.options.SecureAddress+path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.options.SecureAddress+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,9 +251,9 @@ func (r *running) ask(t *testing.T, path string, certificates ...tls.Certificate
 	return response.StatusCode, string(body), errors.Join(err, response.Body.Close())
 }
 
-func (r *running) report(t *testing.T) publication.Report {
+func (r *running) report(ctx context.Context, t *testing.T) publication.Report {
 	t.Helper()
-	status, body, err := r.ask(t, agent.TLSPath, client(t, r.CAs[contract.ClientPlane], contract.OperatorOrganization))
+	status, body, err := r.ask(ctx, t, agent.TLSPath, client(t, r.CAs[contract.ClientPlane], contract.OperatorOrganization))
 	if err != nil || status != http.StatusOK {
 		t.Fatalf("status %d, %v", status, err)
 	}
@@ -273,7 +287,7 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // played runs the agent with the played etcd, which wants all files of both planes.
-func played(t *testing.T, h *health) *running {
+func played(t *testing.T, h *health, env ...string) *running {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
@@ -281,7 +295,7 @@ func played(t *testing.T, h *health) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, server.URL, []string{etcdMode + "=played"}, func(pod *agenttest.Pod) []string {
+	return start(t, server.URL, append(env, etcdMode+"=played"), func(pod *agenttest.Pod) []string {
 		command := []string{program}
 		for _, plane := range contract.Planes() {
 			for _, file := range []string{contract.CertificateFile, contract.KeyFile, contract.AnchorsFile} {
@@ -306,7 +320,7 @@ func TestEtcdIsStartedWhenBothPlanesAreCertified(t *testing.T) {
 	}
 	leaf := r.Sign(t, contract.PeerPlane, time.Now())
 	r.untilReady(t)
-	report := r.report(t)
+	report := r.report(t.Context(), t)
 	for _, plane := range contract.Planes() {
 		role := report.Roles[plane.Role()]
 		if want := pki.FingerprintOf(r.CAs[plane].Certificate()).String(); !slices.Equal(role.Trusts, []string{want}) {
@@ -319,7 +333,7 @@ func TestEtcdIsStartedWhenBothPlanesAreCertified(t *testing.T) {
 	if got := report.Roles[contract.PeerPlane.Role()].Presents; got != pki.FingerprintOf(leaf).String() || report.Revision != 1 || report.Mounted == nil {
 		t.Errorf("report %+v, want the peer plane's certificate and revision 1", report)
 	}
-	status, metrics, err := r.ask(t, agent.MetricsPath, client(t, r.CAs[contract.ClientPlane], contract.OperatorOrganization))
+	status, metrics, err := r.ask(t.Context(), t, agent.MetricsPath, client(t, r.CAs[contract.ClientPlane], contract.OperatorOrganization))
 	if err != nil || status != http.StatusOK || !strings.Contains(metrics, `keyturn_agent_certificate_expiry_timestamp_seconds{listener="peer"}`) {
 		t.Errorf("status %d, %v, metrics %q", status, err, metrics)
 	}
@@ -341,7 +355,7 @@ func TestOnlyTheOperatorIsAnswered(t *testing.T) {
 		"the operator by the peer CA":      {[]tls.Certificate{client(t, r.CAs[contract.PeerPlane], contract.OperatorOrganization)}, noAnswer},
 		"a client without a certificate":   {nil, noAnswer},
 	} {
-		if status, _, err := r.ask(t, agent.TLSPath, c.certificates...); status != c.status {
+		if status, _, err := r.ask(t.Context(), t, agent.TLSPath, c.certificates...); status != c.status {
 			t.Errorf("%s: status %d, %v; want %d", name, status, err, c.status)
 		}
 	}

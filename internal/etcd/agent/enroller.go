@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,8 @@ type enroller struct {
 	next  time.Time
 	// loaded is the grant that etcd was started under; nil before.
 	loaded *enrollment.Grant
+	// successor is the grant that etcd is to be started again under; nil while it stays as it is.
+	successor *enrollment.Grant
 	// refused is the last refusal that the log has.
 	refused string
 }
@@ -84,7 +87,16 @@ func (e *enroller) step(ctx context.Context) (enrollment.Grant, error) {
 		e.observer.refused(grant.Publication.Revision)
 	}
 	e.generation, e.settled = generation, err == nil && e.loaded != nil
+	if e.settled && e.isBehind(grant, annotations[contract.RestartAnnotation]) {
+		e.successor = &grant
+	}
 	return grant, e.waiting(err)
+}
+
+// isBehind reports whether the operator asks for a start under the grant, or one before it, and etcd trusts others.
+func (e *enroller) isBehind(grant enrollment.Grant, asked string) bool {
+	revision, err := strconv.ParseInt(asked, 10, 64)
+	return err == nil && e.loaded.Publication.Revision < revision && revision <= grant.Publication.Revision && !sameTrust(grant, *e.loaded)
 }
 
 // ask sends the requests that the mounted annotations do not show. What was sent shows
@@ -169,7 +181,7 @@ func (e *enroller) begin(grant enrollment.Grant) error {
 	if err != nil {
 		return err
 	}
-	e.loaded = &grant
+	e.loaded, e.successor = &grant, nil
 	e.observer.Started(grant.Publication.Revision, e.Clock.Now(), roles)
 	return nil
 }

@@ -133,6 +133,7 @@ func TestRealEtcd(t *testing.T) {
 			t.Run("clients of the client CA are served", func(t *testing.T) { m.serves(t) })
 			t.Run("clients of no or another CA are refused", func(t *testing.T) { m.refuses(t) })
 			t.Run("another certificate for the key is presented without a restart", func(t *testing.T) { m.renews(t) })
+			t.Run("CAs are replaced in the pod, with its keys and its data", func(t *testing.T) { m.replacesCAs(t) })
 			t.Run("etcd is not started again without its data", func(t *testing.T) { m.startsNoMore(t) })
 			t.Run("the agent ends with etcd", func(t *testing.T) {
 				m.cancel()
@@ -188,7 +189,7 @@ func (m *member) refuses(t *testing.T) {
 
 func (m *member) renews(t *testing.T) {
 	t.Helper()
-	before := m.report(t)
+	before := m.report(t.Context(), t)
 	for _, plane := range contract.Planes() {
 		old := m.presented(t.Context(), plane)
 		if old != before.Roles[plane.Role()].Presents {
@@ -196,11 +197,11 @@ func (m *member) renews(t *testing.T) {
 		}
 		renewed := pki.FingerprintOf(m.Sign(t, plane, time.Now())).String()
 		m.until(t, "the renewed certificate is presented", func(ctx context.Context) bool { return m.presented(ctx, plane) == renewed })
-		if got := m.report(t).Roles[plane.Role()].Presents; got != renewed {
+		if got := m.report(t.Context(), t).Roles[plane.Role()].Presents; got != renewed {
 			t.Errorf("%s is reported in the %s plane, want the renewed certificate", got, plane)
 		}
 	}
-	if after := m.report(t); !after.StartedAt.Equal(before.StartedAt) {
+	if after := m.report(t.Context(), t); !after.StartedAt.Equal(before.StartedAt) {
 		t.Error("etcd was restarted")
 	}
 	m.serves(t)

@@ -81,6 +81,7 @@ func TestOnlyTheOperatorChangesWhatAMemberRelysOn(t *testing.T) {
 	changes := map[string]client.Patch{
 		"a pin":       annotating(keyturnagent.PinAnnotation, "other"),
 		"a revision":  annotating(keyturnagent.PublishedAnnotation, "7"),
+		"a restart":   annotating(contract.RestartAnnotation, "7"),
 		"a version":   annotating(model.VersionAnnotation, "3.5.33"),
 		"its CAs":     annotating(model.TrustAnnotation, "other"),
 		"a backup":    labelling(model.BackupOfLabel, cluster),

@@ -160,6 +160,7 @@ func TestThePolicyKnowsEveryAnnotationAndLabelOfAMember(t *testing.T) {
 	policy := expect(t).Policy
 	names := []string{
 		contract.RequestAnnotation, contract.CertificateAnnotation, keyturnagent.PinAnnotation, keyturnagent.PublishedAnnotation,
+		contract.StartAnnotation, contract.RestartAnnotation,
 		model.AttestationAnnotation, model.TrustAnnotation, model.VersionAnnotation, model.RevisionAnnotation,
 		model.RoleLabel, model.ClusterLabel, model.MemberLabel, model.BackupOfLabel, model.AppLabel,
 	}

@@ -27,6 +27,11 @@ const (
 	CertificateAnnotation = "kubeEtcdCert"
 )
 
+// RestartAnnotation of a pod carries the revision of a publication, in decimal. Etcd reads its CAs only when it starts: one that was
+// started under an earlier publication is started again in its pod once this one, or a later one, is mounted and can be used. Nothing
+// happens where that changes no CA.
+const RestartAnnotation = "keyturn.dev/etcd-restart"
+
 // RequestAnnotation carries the PKCS#10 request of one plane, as standard base64 of PEM.
 func (p Plane) RequestAnnotation() string { return RequestAnnotation + "-" + string(p) }
 

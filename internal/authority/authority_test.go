@@ -93,7 +93,7 @@ func (w *world) decide() authority.Decision {
 			making = *in.Making
 		}
 		in.Making = &making
-		if making.Key, err = pki.GenerateKey(*d.Demand); err == nil {
+		if making.Key, err = pki.GenerateKey(*d.Demand.Key); err == nil {
 			d, err = authority.Decide(in)
 		}
 	}

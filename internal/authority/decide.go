@@ -9,7 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// Decide says what happens to one authority, or which key has to be made before that. The error is an
+// Decide says what happens to one authority, or what it takes to say that. The error is an
 // *InvalidResourceError when a person has to act; then nothing is to be written, and
 // Stand says how a cluster that runs goes on.
 func Decide(in Input) (Decision, error) {
@@ -34,11 +34,11 @@ func decideGenerated(in Input) (Decision, error) {
 	}
 	d := newDecider(in, o)
 	for _, act := range d.acts() {
-		switch err := act(); {
-		case errors.Is(err, errDemand):
-			demand := in.Spec.CAKey()
-			return Decision{Demand: &demand}, nil
-		case err != nil:
+		err := act()
+		if demanded, is := errors.AsType[*demandError](err); is {
+			return Decision{Demand: &demanded.demand}, nil
+		}
+		if err != nil {
 			return Decision{}, fmt.Errorf("%s of %s: %w", in.Names.Authority, in.Names.Cluster, err)
 		}
 		if d.unmade {

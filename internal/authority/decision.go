@@ -11,9 +11,9 @@ import (
 // Secrets alone. What a replacement does next depends on the evidence of every
 // peer: others decide that, and Settle turns it into the content of the Secrets.
 type Decision struct {
-	// Demand is a key that has to be made before anything else is decided, and nothing else of the decision counts; nil when none is.
-	// The decision is made again with that key in Input.Making.
-	Demand *pki.KeyParams
+	// Demand is what has to be there before anything else is decided, and nothing else of the decision counts; nil when it is.
+	// The decision is made again with it in Input.Making.
+	Demand *Demand
 	// Authority is the present one: ca.key with its certificate. It is zero when
 	// its key is lost or kept elsewhere; then it can sign nothing.
 	Authority pki.Authority
@@ -74,6 +74,14 @@ type Decision struct {
 
 	// settling is what Settle needs besides; nil unless Decide made this.
 	settling *settling
+}
+
+// Demand is what a decision takes to make a CA certificate.
+type Demand struct {
+	// Key is the key that has to be made; nil when none has.
+	Key *pki.KeyParams
+	// Parent is true when the authority that signs has to be at hand.
+	Parent bool
 }
 
 // Target is the certificate of the authority that shall sign everything in the

@@ -232,12 +232,24 @@ type Input struct {
 	Now    time.Time
 }
 
+// Signing says who signs the certificates of a Generated authority.
+type Signing uint8
+
+// The ways of signing.
+const (
+	// SelfSigned: its own key does.
+	SelfSigned Signing = iota
+	// BelowParent: another authority does.
+	BelowParent
+)
+
 // Making is what a Generated authority is made with.
 type Making struct {
 	// Key is the one that was made because a decision from the same input demanded one; zero where none was.
 	Key pki.PrivateKey
-	// Parent signs the certificates; without one they sign themselves.
-	Parent pki.Authority
+	// Signing says who signs the certificates, and Parent is the one that signs those below it; zero while it is not at hand.
+	Signing Signing
+	Parent  pki.Authority
 	// PermittedDNS are the domains in which the names of leaves may be; empty means all.
 	PermittedDNS []string
 }

@@ -28,7 +28,7 @@ func belowParent(t *testing.T, validity time.Duration) (*world, pki.Authority) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.in.Making = &authority.Making{Parent: parent, PermittedDNS: []string{permitted}}
+	w.in.Making = &authority.Making{Signing: authority.BelowParent, Parent: parent, PermittedDNS: []string{permitted}}
 	w.in.Spec.ValidFor, w.in.Spec.RenewBefore = 30*time.Hour, 10*time.Hour
 	ca, err := pki.SignCA(parent, key, pki.CASpec{
 		Subject: pki.Subject{CommonName: "cluster-ca v0"}, Validity: w.in.Spec.ValidFor, Now: noon(), PermittedDNS: w.in.Making.PermittedDNS,
@@ -115,10 +115,10 @@ func TestDecidingTwiceMakesNoKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first, err := authority.Decide(w.in)
-	if err != nil || first.Demand == nil || *first.Demand != w.in.Spec.CAKey() {
+	if err != nil || first.Demand == nil || first.Demand.Parent || *first.Demand.Key != w.in.Spec.CAKey() {
 		t.Fatalf("the first decision demands %v (%v), want a key of the specification", first.Demand, err)
 	}
-	key, err := pki.GenerateKey(*first.Demand)
+	key, err := pki.GenerateKey(*first.Demand.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,44 @@ func TestAKeyThatIsInUseIsNoKeyForAnother(t *testing.T) {
 	w.in.Making = &authority.Making{Key: key}
 	w.asks(authorities.ForceReplaceAnnotation, "true")
 	d, err := authority.Decide(w.in)
-	if err != nil || d.Demand == nil {
+	if err != nil || d.Demand == nil || d.Demand.Key == nil {
 		t.Errorf("it demands %v (%v), want another key", d.Demand, err)
+	}
+}
+
+// The parent is read when something is to be signed, and not each time that something is decided.
+func TestAParentIsDemandedWhereItHasToSign(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ask         func(w *world)
+		key, parent bool
+	}{
+		"at rest":              {ask: func(*world) {}},
+		"renewed":              {func(w *world) { w.asks(authorities.ForceRenewAnnotation, "true") }, false, true},
+		"replaced":             {func(w *world) { w.asks(authorities.ForceReplaceAnnotation, "true") }, true, true},
+		"its certificate lost": {func(w *world) { w.in.CertSecret, w.in.TrustedCerts = authority.Stored{}, authority.Stored{} }, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, ca := belowParent(t, 1000*time.Hour)
+			parent := w.in.Making.Parent
+			w.in.Making.Parent = pki.Authority{}
+			test.ask(w)
+			d, err := authority.Decide(w.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := d.Demand; (got != nil) != (test.key || test.parent) || got != nil && ((got.Key != nil) != test.key || got.Parent != test.parent) {
+				t.Fatalf("it demands %+v", got)
+			}
+			if d.Demand == nil {
+				if !d.Target().Equal(ca.Certificate()) {
+					t.Error("another certificate was made without the parent")
+				}
+				return
+			}
+			w.in.Making.Parent = parent
+			wantBelow(t, parent, w.decide().Target())
+		})
 	}
 }

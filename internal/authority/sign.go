@@ -2,22 +2,29 @@ package authority
 
 import (
 	"crypto/x509"
-	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// errDemand says that a key has to be made first. Deciding makes none: what is decided twice would be about two.
-var errDemand = errors.New("a key has to be made")
+// demandError says what has to be there first. Deciding makes no key: what is decided twice would be about two.
+type demandError struct{ demand Demand }
+
+func (e *demandError) Error() string { return fmt.Sprintf("it takes %+v", e.demand) }
 
 // newCA makes an authority with a key of its own.
 func (d *decider) newCA(name Generation) (pki.Authority, error) {
 	if d.making.Key.IsZero() || d.isKnown(d.making.Key) {
-		return pki.Authority{}, errDemand
+		return pki.Authority{}, &demandError{Demand{Key: new(d.in.Spec.CAKey()), Parent: d.lacksParent()}}
 	}
 	return d.signed(d.making.Key, name)
+}
+
+// lacksParent reports whether nothing is at hand that signs.
+func (d *decider) lacksParent() bool {
+	return d.making.Signing == BelowParent && d.making.Parent.IsZero()
 }
 
 // isKnown reports whether a key is one that the Secrets hold, or that a certificate is about.
@@ -32,18 +39,26 @@ func (d *decider) signed(key pki.PrivateKey, name Generation) (pki.Authority, er
 	spec := pki.CASpec{
 		Subject: d.in.Names.subject(name), Validity: d.validity(), Now: d.in.Now, PermittedDNS: d.making.PermittedDNS,
 	}
-	if d.making.Parent.IsZero() {
+	switch {
+	case d.making.Signing != BelowParent:
 		return pki.SelfSign(key, spec)
+	case d.lacksParent():
+		return pki.Authority{}, &demandError{Demand{Parent: true}}
+	default:
+		return pki.SignCA(d.making.Parent, key, spec)
 	}
-	return pki.SignCA(d.making.Parent, key, spec)
 }
 
 // renewed makes another certificate for the key of one.
 func (d *decider) renewed(old *x509.Certificate, key pki.PrivateKey) (pki.Authority, error) {
-	if d.making.Parent.IsZero() {
+	switch {
+	case d.making.Signing != BelowParent:
 		return pki.RenewCA(old, key, d.validity(), d.in.Now)
+	case d.lacksParent():
+		return pki.Authority{}, &demandError{Demand{Parent: true}}
+	default:
+		return pki.RenewCABelow(d.making.Parent, old, key, d.validity(), d.in.Now)
 	}
-	return pki.RenewCABelow(d.making.Parent, old, key, d.validity(), d.in.Now)
 }
 
 // validity is that of the specification, or seconds more, or less where the parent ends before: two certificates of an

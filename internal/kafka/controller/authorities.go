@@ -174,7 +174,7 @@ func (d *domain) decideWithKey(input authority.Input) (authority.Decision, error
 	if err != nil || decision.Demand == nil {
 		return decision, err
 	}
-	if d.made, err = pki.GenerateKey(*decision.Demand); err != nil {
+	if d.made, err = pki.GenerateKey(*decision.Demand.Key); err != nil {
 		return authority.Decision{}, err
 	}
 	input.Making = &authority.Making{Key: d.made}

@@ -2,6 +2,7 @@ package evidence_test
 
 import (
 	"crypto/x509"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -80,6 +81,19 @@ func TestARoleThatAPublicationDoesNotNameTakesNothingFromOthers(t *testing.T) {
 	want := []trust.AnchorID{evidence.AnchorID(m.ca.Certificate())}
 	if got := m.snapshot(evidence.Role{}).Members[0].Published.Main; !slices.Equal(got, want) {
 		t.Errorf("published are %v, want %v", got, want)
+	}
+}
+
+// Kubelets lag: what is mounted names CAs alone, and the member presents what it was given since.
+func TestAMountedPublicationWithoutCertificatesSaysNothingOfThem(t *testing.T) {
+	t.Parallel()
+	m := newMember(t)
+	mounted := m.node.Published
+	mounted.Revision = 1
+	m.node.Report.Mounted = &mounted
+	e := m.role(t, peerRole).Evidence
+	if len(e.Mounted) != 1 || !reflect.DeepEqual(e.Mounted[0].Identity, e.Loaded.Identity) {
+		t.Errorf("a start would find %+v, want the identity %+v", e.Mounted, e.Loaded.Identity)
 	}
 }
 

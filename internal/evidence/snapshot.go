@@ -233,10 +233,17 @@ func (v view) loading(role Role) []trust.Stores {
 
 // named is what a publication that a report names gives to the role.
 func (v view) named(p publication.Publication, role Role) trust.Stores {
-	return trust.Stores{
-		Trust:    anchorIDs(role.named(p)),
-		Identity: v.known.identity(v.chain(p.Identities[publication.NodeIdentity], p.Chain)),
+	return trust.Stores{Trust: anchorIDs(role.named(p)), Identity: v.identityIn(p)}
+}
+
+// identityIn is what a publication that a report names has its reader present. One whose key is its own is given its
+// certificates apart from that.
+func (v view) identityIn(p publication.Publication) trust.Identity {
+	leaf, isNamed := p.Identities[publication.NodeIdentity]
+	if !isNamed {
+		return v.known.identity(v.Presents)
 	}
+	return v.known.identity(v.chain(leaf, p.Chain))
 }
 
 // chain finds the certificates that a report names. One that it does not carry

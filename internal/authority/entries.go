@@ -43,8 +43,7 @@ func ignored(in Input, entry string, cert *x509.Certificate) string {
 	case own && (!named || IsDatedCertKey(entry) || !in.Now.Before(cert.NotAfter)):
 		return ""
 	case own:
-		return "this CA is maintained by Keyturn, and other entries reach only applications: remove it, or set " +
-			in.Names.Source + " to false to use your own CAs"
+		return "this CA is maintained by Keyturn, and other entries reach only applications: remove it" + in.ifOwnable(", or set %s to false to use your own CAs")
 	case !in.Now.Before(cert.NotAfter):
 		return "it expired at " + cert.NotAfter.UTC().Format(time.RFC3339) + ": remove it"
 	case !named:

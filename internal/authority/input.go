@@ -254,5 +254,13 @@ type Making struct {
 	PermittedDNS []string
 }
 
+// ifOwnable is advice that names the field by which people bring a CA of their own; nothing where there is none.
+func (in Input) ifOwnable(advice string) string {
+	if in.Names.Source == "" {
+		return ""
+	}
+	return fmt.Sprintf(advice, in.Names.Source)
+}
+
 func (in Input) keyObject() string  { return "Secret " + in.Names.KeySecret }
 func (in Input) certObject() string { return "Secret " + in.Names.CertSecret }

@@ -297,7 +297,8 @@ func (o *observed) checkKnown(in Input) *Problem {
 	}
 	return &Problem{
 		Object: in.keyObject(), Wrong: "it holds the key of a foreign CA: no CA that the cluster trusts has this key",
-		Remedy: "restore the CA of the cluster; to get a new key, annotate Secret " + in.Names.KeySecret + " with " + in.Names.ForceReplace + "=true; to use your own CA, set " + in.Names.Source + " to false",
+		Remedy: "restore the CA of the cluster; to get a new key, annotate Secret " + in.Names.KeySecret + " with " + in.Names.ForceReplace + "=true" +
+			in.ifOwnable("; to use your own CA, set %s to false"),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -22,21 +23,31 @@ const (
 	clockError = time.Hour
 )
 
-// applicationSince is when an anchor last entered what applications read, or its first entry changed: now, unless the Secret
-// remembers these very certificates, or more of them. A time that has not come yet is remembered by nothing, unless a clock
-// was set right where there was no choice of what to read. While the CA is held nothing has changed.
-func (d *Decided) applicationSince(published []*x509.Certificate) time.Time {
-	annotations, now := d.seen.CA.TrustedCerts.Annotations, d.seen.CA.Now
-	since, err := time.Parse(time.RFC3339, annotations[ApplicationSinceAnnotation])
-	remembered := strings.Split(annotations[ApplicationAnnotation], namesSeparator)
+// ApplicationSince is when an anchor last entered what applications read, or its first entry changed: now, unless the
+// trusted-certs Secret remembers these very certificates, or more of them. A time that has not come yet is remembered by
+// nothing, unless a clock was set right where there was no choice of what to read.
+func ApplicationSince(stored authority.Stored, published []*x509.Certificate, now time.Time) time.Time {
+	since, err := time.Parse(time.RFC3339, stored.Annotations[ApplicationSinceAnnotation])
+	remembered := strings.Split(stored.Annotations[ApplicationAnnotation], namesSeparator)
 	isToCome := since.After(now) && len(published) > 1 || since.After(now.Add(clockError))
-	switch {
-	case d.Held:
-		return since
-	case err != nil || isToCome || !isSameOrLess(namesOf(published), remembered):
+	if err != nil || isToCome || !isSameOrLess(namesOf(published), remembered) {
 		return now
-	default:
-		return since
+	}
+	return since
+}
+
+// RememberedSince is the time that the Secret remembers, whatever applications read now; zero when it remembers none. While a
+// CA is held nothing has changed.
+func RememberedSince(stored authority.Stored) time.Time {
+	since, _ := time.Parse(time.RFC3339, stored.Annotations[ApplicationSinceAnnotation]) // zero with an error
+	return since
+}
+
+// ApplicationAnnotations are those of the Secret that remember what applications read from now on.
+func ApplicationAnnotations(stored authority.Stored, application []*x509.Certificate, now time.Time) map[string]string {
+	return map[string]string{
+		ApplicationAnnotation:      strings.Join(namesOf(application), namesSeparator),
+		ApplicationSinceAnnotation: ApplicationSince(stored, application, now).UTC().Format(time.RFC3339),
 	}
 }
 

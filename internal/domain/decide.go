@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -43,7 +42,7 @@ type Decided struct {
 	Problems []authority.Problem
 
 	seen  *Seen
-	known []*x509.Certificate
+	known Known
 }
 
 // Decide decides about a domain. It is total: what cannot be used stands, with the problems that a person has to solve. An
@@ -61,12 +60,20 @@ func (k Kind) Decide(seen *Seen) (*Decided, error) {
 	cluster.Now, cluster.Own = seen.CA.Now, k.Name
 	of := evidence.Domain{
 		Name: k.Name, Authority: decision, Stored: authority.StoredAnchors(seen.CA.TrustedCerts),
-		ApplicationSince: d.applicationSince(decision.Published), Retirement: k.Retirement, Holders: seen.Holders,
+		ApplicationSince: seen.applicationSince(decision), Retirement: k.Retirement, Holders: seen.Holders,
 	}
 	d.known = evidence.Known(cluster, of)
 	d.Snapshot = seen.Before.Lasting(evidence.Snapshot(cluster, of, d.known), seen.Made)
 	d.Plan = trust.Decide(d.Snapshot)
 	return d, nil
+}
+
+// applicationSince is when what applications read has changed last.
+func (s *Seen) applicationSince(decision authority.Decision) time.Time {
+	if decision.Held {
+		return RememberedSince(s.CA.TrustedCerts)
+	}
+	return ApplicationSince(s.CA.TrustedCerts, decision.Published, s.CA.Now)
 }
 
 // decideCA decides about the CA alone. One that cannot be used stands as it is.
@@ -79,7 +86,6 @@ func decideCA(in authority.Input) (authority.Decision, []authority.Problem, erro
 		}
 		return decision, nil, nil
 	}
-	in.Spec = in.Spec.Usable()
 	if decision, err = authority.Stand(in); err != nil {
 		return authority.Decision{}, nil, fmt.Errorf("deciding how %s stands: %w", in.Names.Authority, err)
 	}

@@ -47,6 +47,8 @@ type world struct {
 	now     time.Time
 	secrets map[string]authority.Stored
 	members map[string]*member
+	// spec is what is asked of each CA.
+	spec    authority.Spec
 	holders map[publication.Domain][]evidence.Holder
 	// isChecked is true while nothing has changed since members were last seen to accept each other, and checkedAt when that was.
 	isChecked bool
@@ -99,7 +101,7 @@ func newWorld(t *testing.T, size int, domains ...publication.Domain) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, domains: domains, parent: parent, now: noon().Add(time.Hour), secrets: map[string]authority.Stored{}, members: map[string]*member{}}
+	w := &world{t: t, spec: authority.Spec{ValidFor: life, RenewBefore: renewal, KeyAlgorithm: pki.ECDSA}, domains: domains, parent: parent, now: noon().Add(time.Hour), secrets: map[string]authority.Stored{}, members: map[string]*member{}}
 	for i := range size {
 		w.members[fmt.Sprintf("my-cluster-%d", i)] = &member{
 			key: newKey(t), revision: 1, changed: noon(),
@@ -154,7 +156,7 @@ func (w *world) issue(m *member, given domain.Given) []*certificate {
 // seen is what the operator knows of a domain. All that agents know is reported.
 func (w *world) seen(of publication.Domain, making *authority.Making) *domain.Seen {
 	seen := &domain.Seen{CA: authority.Input{
-		Names: names(of), Spec: authority.Spec{ValidFor: life, RenewBefore: renewal, KeyAlgorithm: pki.ECDSA},
+		Names: names(of), Spec: w.spec,
 		KeySecret: w.secrets[names(of).KeySecret], CertSecret: w.secrets[names(of).CertSecret], TrustedCerts: w.secrets[names(of).TrustedCertsSecret],
 		Making: making, Stores: authority.WithoutStores, Window: authority.Window{Open: true}, Now: w.now,
 	}, Holders: w.holders[of]}
@@ -396,7 +398,7 @@ func (w *world) isSafe() {
 	}
 }
 
-// settle goes on until nothing is left to be done, and reports whether that is the end of all rotations.
+// settle continues until nothing is left to be done, and reports whether that is the end of all rotations.
 func (w *world) settle() (isDone bool) {
 	w.t.Helper()
 	for range patience {
@@ -472,7 +474,7 @@ func TestWhatWasMadeBeforeIsAdoptedAsItIs(t *testing.T) {
 	}
 }
 
-// The operator crashes after each write, and goes on from what is stored.
+// The operator crashes after each write, and continues from what is stored.
 func TestANewKeyTakesOneRestartOfEachMember(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 3} {
@@ -495,7 +497,7 @@ func TestANewKeyTakesOneRestartOfEachMember(t *testing.T) {
 	}
 }
 
-// Each member goes on accepting the others over the end of the certificate that it was started with.
+// Each member accepts the others, also after the certificate has expired that it was started with.
 func TestARenewedCertificateIsLoadedBeforeTheOldOneEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, peer)
@@ -514,6 +516,23 @@ func TestARenewedCertificateIsLoadedBeforeTheOldOneEnds(t *testing.T) {
 		t.Errorf("members were restarted up to %d times, want once", w.mostRestarts())
 	}
 	w.trustsAlone(peer)
+}
+
+// What can be used of a specification is used: an expired CA serves nothing.
+func TestACAIsRenewedAlthoughItsSpecificationCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, peer)
+	w.settle()
+	former := w.ca(peer)
+	w.spec.RenewBefore = 2 * life
+	w.now = former.NotAfter.Add(-time.Hour)
+	if d := w.decide(peer); len(d.Problems) != 1 || d.Held {
+		t.Fatalf("the problems are %v, and the CA is held: %t", d.Problems, d.Held)
+	}
+	w.settle()
+	if w.ca(peer).Equal(former) {
+		t.Error("the CA is not renewed")
+	}
 }
 
 func TestANewKeyWaitsForWhatApplicationsHold(t *testing.T) {

@@ -22,7 +22,7 @@ type Given struct {
 func (d *Decided) Given(id trust.MemberID) (Given, bool) {
 	planned, isPlanned := d.Plan.Publications[id]
 	given := Given{
-		Main: d.certificates(planned.Main), Late: d.certificates(planned.Late),
+		Main: d.known.Certificates(planned.Main), Late: d.known.Certificates(planned.Late),
 		Crosses: evidence.Crosses(d.known, d.Snapshot.Now, planned.Identity, d.Crosses),
 	}
 	given.Signer, _ = d.signer(planned.Identity.Signer)

@@ -59,10 +59,12 @@ func (d *Decided) isHeldUp() bool {
 	})
 }
 
-// hasMounted reports whether a start of a member would find what is published to it.
+// hasMounted reports whether it is known that a start of a member would find what is published to it.
 func (d *Decided) hasMounted(id trust.MemberID) bool {
 	member, isKnown := d.member(id)
-	return isKnown && !slices.ContainsFunc(member.Roles, func(r trust.Role) bool { return len(r.Evidence.Mounted) > 0 })
+	return isKnown && !slices.ContainsFunc(member.Roles, func(r trust.Role) bool {
+		return r.Evidence.Process == trust.ProcessUnknown || len(r.Evidence.Mounted) > 0
+	})
 }
 
 func (d *Decided) member(id trust.MemberID) (trust.Member, bool) {

@@ -1,15 +1,10 @@
 package domain
 
 import (
-	"crypto/x509"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/evidence"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Secret is what a Secret of the domain is to hold.
@@ -25,82 +20,34 @@ func (d *Decided) Secrets() ([]Secret, []authority.Transition, error) {
 	if d.Held {
 		return nil, nil, nil
 	}
-	settled, err := d.Settle(d.caPlan())
+	settled, err := d.Settle(d.known.CAPlan(d.Plan))
 	if err != nil {
 		return nil, nil, fmt.Errorf("writing the Secrets of %s: %w", d.seen.CA.Names.Authority, err)
 	}
-	secrets := slices.DeleteFunc(d.ofCA(settled), func(s Secret) bool { return !s.Ours })
-	return append(secrets, d.anchorsSecret()), settled.Transitions, nil
+	return append(CASecrets(d.seen.CA.Names, settled, d.seen.CA.CertSecret), d.anchorsSecret()), settled.Transitions, nil
 }
 
-// ofCA puts the key first: it carries what a change of the certificate is recognised by, and after a crash at the beginning
-// the certificate is made of it. What is left of a CA on which nothing depends goes before a beginning: beside the new key
-// it would look as if two pairs were mixed up.
-func (d *Decided) ofCA(settled authority.Settled) []Secret {
-	names, present := d.seen.CA.Names, d.seen.CA.CertSecret
-	key, cert := Secret{settled.Key, names.KeySecret}, Secret{settled.Cert, names.CertSecret}
+// CASecrets are the Secrets of a CA that Keyturn maintains, in the order in which they are written. The key comes first: it
+// carries what a change of the certificate is recognised by, and after a crash at the beginning the certificate is issued
+// for it. What is left of a CA on which nothing depends is emptied before a beginning: beside the new key it would look as
+// if two pairs were mixed up. present is the certificate Secret as it is stored.
+func CASecrets(names *authority.Names, settled authority.Settled, present authority.Stored) []Secret {
+	secrets := []Secret{{settled.Key, names.KeySecret}, {settled.Cert, names.CertSecret}}
 	begins := slices.ContainsFunc(settled.Transitions, func(t authority.Transition) bool { return t.Kind == authority.Created })
-	if !begins || len(present.Data) == 0 {
-		return []Secret{key, cert}
+	if begins && len(present.Data) > 0 {
+		emptied := Secret{settled.Cert, names.CertSecret}
+		emptied.Data, emptied.Annotations = nil, nil // the next one is counted from its generation
+		secrets = append([]Secret{emptied}, secrets...)
 	}
-	emptied := cert
-	emptied.Data, emptied.Annotations = nil, nil // the next one is counted from its generation
-	return []Secret{emptied, key, cert}
+	return slices.DeleteFunc(secrets, func(s Secret) bool { return !s.Ours })
 }
 
 // anchorsSecret is the Secret that has the state of each anchor.
 func (d *Decided) anchorsSecret() Secret {
-	application := d.certificates(d.Plan.Application)
+	stored := d.seen.CA.TrustedCerts
 	return Secret{Name: d.seen.CA.Names.TrustedCertsSecret, Desired: authority.Desired{
-		Ours: true,
-		Data: authority.TrustedCerts(d.seen.CA.TrustedCerts, d.anchors()),
-		Annotations: map[string]string{
-			ApplicationAnnotation:      strings.Join(namesOf(application), namesSeparator),
-			ApplicationSinceAnnotation: d.applicationSince(application).UTC().Format(time.RFC3339),
-		},
+		Ours:        true,
+		Data:        authority.TrustedCerts(stored, d.known.Anchors(d.Plan)),
+		Annotations: ApplicationAnnotations(stored, d.known.Certificates(d.Plan.Application), d.seen.CA.Now),
 	}}
-}
-
-// anchors are what that Secret is to hold.
-func (d *Decided) anchors() []authority.Anchor {
-	var anchors []authority.Anchor
-	for _, certificate := range d.known {
-		if state := d.Plan.States[evidence.AnchorID(certificate)]; state != trust.Absent {
-			anchors = append(anchors, authority.Anchor{Certificate: certificate, State: authority.State(state)})
-		}
-	}
-	return anchors
-}
-
-// caPlan is what was decided about the two Secrets of the CA itself.
-func (d *Decided) caPlan() authority.Plan {
-	plan := authority.Plan{Application: d.certificates(d.Plan.Application), Done: d.Plan.Done}
-	plan.Signer, _ = d.certificate(d.Plan.Signer)
-	for _, anchor := range d.anchors() {
-		plan.Stored = append(plan.Stored, anchor.Certificate)
-	}
-	for _, certificate := range d.known {
-		if slices.Contains(d.Plan.Vouching, evidence.KeyID(certificate)) {
-			plan.Vouching = append(plan.Vouching, certificate)
-		}
-	}
-	return plan
-}
-
-func (d *Decided) certificate(id trust.AnchorID) (*x509.Certificate, bool) {
-	i := slices.IndexFunc(d.known, func(c *x509.Certificate) bool { return evidence.AnchorID(c) == id })
-	if i < 0 {
-		return nil, false
-	}
-	return d.known[i], true
-}
-
-func (d *Decided) certificates(ids []trust.AnchorID) []*x509.Certificate {
-	certificates := make([]*x509.Certificate, 0, len(ids))
-	for _, id := range ids {
-		if certificate, found := d.certificate(id); found {
-			certificates = append(certificates, certificate)
-		}
-	}
-	return certificates
 }

@@ -14,6 +14,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
+	decided "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -221,15 +222,12 @@ func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authoriti
 	if d.Held {
 		return nil
 	}
-	settled, err := d.Settle(d.caPlan())
+	settled, err := d.Settle(d.known.CAPlan(d.plan))
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
-	for _, secret := range writeOrder(p.kafka.Name, kind, settled, p.stored(kind.CertSecret(p.kafka.Name))) {
-		if !secret.desired.Ours {
-			continue
-		}
-		if err := r.writeSecret(ctx, p, r.caIntent(p, kind, secret.name, secret.desired)); err != nil {
+	for _, secret := range decided.CASecrets(kind.Names(p.kafka.Name), settled, p.stored(kind.CertSecret(p.kafka.Name))) {
+		if err := r.writeSecret(ctx, p, r.caIntent(p, kind, secret.Name, secret.Desired)); err != nil {
 			return err
 		}
 	}
@@ -237,27 +235,6 @@ func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authoriti
 		r.events.authorityChanged(&p.kafka, kind, transition)
 	}
 	return r.applyAnchors(ctx, p, kind)
-}
-
-// caSecret is what one of the two Secrets of an authority shall hold.
-type caSecret struct {
-	name    string
-	desired authority.Desired
-}
-
-// writeOrder puts the key first: it carries what a change of the certificate is
-// recognised by, and after a crash at the beginning the certificate is made of it. What
-// is left of an authority on which nothing depends goes before a beginning: beside the
-// new key it would look as if somebody had mixed up two pairs.
-func writeOrder(cluster string, kind authorities.Kind, settled authority.Settled, present authority.Stored) []caSecret {
-	key, cert := caSecret{kind.KeySecret(cluster), settled.Key}, caSecret{kind.CertSecret(cluster), settled.Cert}
-	begins := slices.ContainsFunc(settled.Transitions, func(t authority.Transition) bool { return t.Kind == authority.Created })
-	if !begins || len(present.Data) == 0 {
-		return []caSecret{key, cert}
-	}
-	emptied := cert
-	emptied.desired.Data, emptied.desired.Annotations = nil, nil // the next one is counted from its generation
-	return []caSecret{emptied, key, cert}
 }
 
 func (r *Reconciler) caIntent(p *pass, kind authorities.Kind, name string, desired authority.Desired) kube.SecretIntent {

@@ -253,7 +253,7 @@ func (p *pass) leavingAddresses(brokers []string) []string {
 func (p *pass) anchors() []*x509.Certificate {
 	var anchors []*x509.Certificate
 	for _, anchor := range p.clusterCA.snapshot.Anchors {
-		if cert, found := p.clusterCA.certificate(anchor.ID); found && p.clusterCA.accepted(anchor) {
+		if cert, found := p.clusterCA.known.Certificate(anchor.ID); found && p.clusterCA.accepted(anchor) {
 			anchors = append(anchors, cert)
 		}
 	}

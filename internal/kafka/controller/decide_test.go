@@ -3,7 +3,6 @@ package controller
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -21,46 +20,11 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
-
-func TestTheKeyOfAnAuthorityIsWrittenFirst(t *testing.T) {
-	t.Parallel()
-	usual := []string{"my-cluster-ca holds key", "my-cluster-ca-cert holds cert"}
-	left := authority.Stored{Exists: true, Data: map[string][]byte{"ca.crt": nil}}
-	for name, c := range map[string]struct {
-		transitions []authority.TransitionKind
-		present     authority.Stored
-		want        []string
-	}{
-		"nothing happens":          {present: left, want: usual},
-		"a renewal":                {[]authority.TransitionKind{authority.Renewed}, left, usual},
-		"a promotion":              {[]authority.TransitionKind{"Promoted"}, left, usual},
-		"a beginning":              {[]authority.TransitionKind{authority.Created}, authority.Stored{}, usual},
-		"a beginning on leftovers": {[]authority.TransitionKind{authority.Created}, left, append([]string{"my-cluster-ca-cert holds "}, usual...)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			settled := authority.Settled{
-				Key: authority.Desired{Data: map[string][]byte{"key": nil}}, Cert: authority.Desired{Data: map[string][]byte{"cert": nil}},
-			}
-			for _, kind := range c.transitions {
-				settled.Transitions = append(settled.Transitions, authority.Transition{Kind: kind})
-			}
-			var got []string
-			for _, secret := range writeOrder("my", authorities.Cluster, settled, c.present) {
-				got = append(got, secret.name+" holds "+strings.Join(slices.Sorted(maps.Keys(secret.desired.Data)), ", "))
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("order (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 func TestSpecOf(t *testing.T) {
 	t.Parallel()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/x509"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	decided "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -21,19 +21,10 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// Annotations of the trusted-certs Secret that remember when what applications
-// read has changed last: the anchors' SHA-1 names in their order, and the time.
-const (
-	applicationAnnotation      = "keyturn.dev/application"
-	applicationSinceAnnotation = "keyturn.dev/application-since"
-)
-
 const (
 	// applicationLead is how long applications get to read a new anchor before the
 	// first node relies on it, where no cross certificate helps those who have not.
 	applicationLead = 2*time.Minute + 5*time.Second
-	// clockError is how far a clock may be wrong without anybody's noticing.
-	clockError = time.Hour
 	// restartMargin bounds how long before the end of what its Raft client holds a
 	// node is restarted.
 	restartMargin = 7 * authority.Day
@@ -53,7 +44,7 @@ type domain struct {
 	// remarks name what somebody put into its Secrets and is ignored.
 	remarks []authority.Remark
 	// known are the CA certificates of the snapshot.
-	known    []*x509.Certificate
+	known    decided.Known
 	snapshot trust.Snapshot
 	plan     trust.Plan
 }
@@ -202,59 +193,26 @@ func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
 	}
 }
 
-// applicationSince is when an anchor last entered what applications read, or its
-// first entry changed: now, unless the trusted-certs Secret remembers these very
-// certificates, or more of them. Whoever has read those needs no time. A time that has
-// not come yet is nobody's memory. Where nobody has a choice of what to read it may be
-// that of a clock that has been set right. While the authority is held nothing has
-// changed.
+// applicationSince is when what applications read of an authority has changed last.
 func (p *pass) applicationSince(kind authorities.Kind, published []*x509.Certificate) time.Time {
-	annotations := p.secrets[kind.TrustedCertsSecret(p.kafka.Name)].Annotations
-	since, err := time.Parse(time.RFC3339, annotations[applicationSinceAnnotation])
-	remembered := strings.Split(annotations[applicationAnnotation], namesSeparator)
-	toCome := since.After(p.now) && len(published) > 1 || since.After(p.now.Add(clockError))
-	switch {
-	case p.domain(kind).Held:
-		return since
-	case err != nil || toCome || !isSameOrLess(namesOf(published), remembered):
-		return p.now
-	default:
-		return since
+	stored := p.stored(kind.TrustedCertsSecret(p.kafka.Name))
+	if p.domain(kind).Held {
+		return decided.RememberedSince(stored)
 	}
-}
-
-func isSameOrLess(names, remembered []string) bool {
-	if len(names) == 0 || names[0] != remembered[0] {
-		return false
-	}
-	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(remembered, name) })
-}
-
-// namesSeparator stands between the names that the annotation remembers.
-const namesSeparator = ","
-
-func namesOf(certs []*x509.Certificate) []string {
-	names := make([]string, 0, len(certs))
-	for _, cert := range certs {
-		names = append(names, pki.SHA1Name(cert))
-	}
-	return names
+	return decided.ApplicationSince(stored, published, p.now)
 }
 
 // applyAnchors writes the Secret with the anchors that pods mount.
 func (r *Reconciler) applyAnchors(ctx context.Context, p *pass, kind authorities.Kind) error {
 	d := p.domain(kind)
 	name := kind.TrustedCertsSecret(p.kafka.Name)
-	application := d.certificates(d.plan.Application)
+	stored := p.stored(name)
 	err := r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: name,
-		Labels: p.cluster.ComponentLabels(model.AuthorityComponent()),
-		Annotations: map[string]string{
-			applicationAnnotation:      strings.Join(namesOf(application), namesSeparator),
-			applicationSinceAnnotation: p.applicationSince(kind, application).UTC().Format(time.RFC3339),
-		},
-		Owners: ownerReferences(&p.kafka),
-		Data:   authority.TrustedCerts(p.stored(name), d.anchors()),
+		Labels:      p.cluster.ComponentLabels(model.AuthorityComponent()),
+		Annotations: decided.ApplicationAnnotations(stored, d.certificates(d.plan.Application), p.now),
+		Owners:      ownerReferences(&p.kafka),
+		Data:        authority.TrustedCerts(stored, d.anchors()),
 	})
 	if err != nil {
 		return err
@@ -264,47 +222,11 @@ func (r *Reconciler) applyAnchors(ctx context.Context, p *pass, kind authorities
 }
 
 // anchors are what the trusted-certs Secret shall hold.
-func (d *domain) anchors() []authority.Anchor {
-	var anchors []authority.Anchor
-	for _, cert := range d.known {
-		if state := d.plan.States[evidence.AnchorID(cert)]; state != trust.Absent {
-			anchors = append(anchors, authority.Anchor{Certificate: cert, State: authority.State(state)})
-		}
-	}
-	return anchors
-}
+func (d *domain) anchors() []authority.Anchor { return d.known.Anchors(d.plan) }
 
-// caPlan is what trust decided about the authority's own two Secrets.
-func (d *domain) caPlan() authority.Plan {
-	plan := authority.Plan{Application: d.certificates(d.plan.Application), Done: d.plan.Done}
-	plan.Signer, _ = d.certificate(d.plan.Signer)
-	for _, anchor := range d.anchors() {
-		plan.Stored = append(plan.Stored, anchor.Certificate)
-	}
-	for _, cert := range d.known {
-		if slices.Contains(d.plan.Vouching, evidence.KeyID(cert)) {
-			plan.Vouching = append(plan.Vouching, cert)
-		}
-	}
-	return plan
-}
-
-func (d *domain) certificate(id trust.AnchorID) (*x509.Certificate, bool) {
-	i := slices.IndexFunc(d.known, func(c *x509.Certificate) bool { return evidence.AnchorID(c) == id })
-	if i < 0 {
-		return nil, false
-	}
-	return d.known[i], true
-}
-
+// certificates are those of the anchors that are known.
 func (d *domain) certificates(ids []trust.AnchorID) []*x509.Certificate {
-	certs := make([]*x509.Certificate, 0, len(ids))
-	for _, id := range ids {
-		if cert, found := d.certificate(id); found {
-			certs = append(certs, cert)
-		}
-	}
-	return certs
+	return d.known.Certificates(ids)
 }
 
 // signer is the authority with the key, if that is at hand.

@@ -12,7 +12,7 @@ import (
 // peer: others decide that, and Settle turns it into the content of the Secrets.
 type Decision struct {
 	// Demand is what has to be there before anything else is decided, and nothing else of the decision counts; nil when it is.
-	// The decision is made again with it in Input.Making.
+	// Decide again with it in Input.Making.
 	Demand *Demand
 	// Authority is the present one: ca.key with its certificate. It is zero when
 	// its key is lost or kept elsewhere; then it can sign nothing.

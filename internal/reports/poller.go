@@ -38,7 +38,7 @@ type Options struct {
 	Clock clock.Clock
 	// Agents returns a client with the credentials.
 	Agents func(mtls.Credentials) Agents
-	// Changed is called after an agent has reported something else than before, or has become silent or known.
+	// Changed is called after a report of an agent differs from the previous one, or the agent does not answer for another reason.
 	Changed func(ctx context.Context, owner types.NamespacedName)
 }
 
@@ -61,12 +61,9 @@ type Report struct {
 	Since, At time.Time
 }
 
-// isAs reports whether two reports say the same. The text of an error does not count: it may name ports of connections.
+// isAs reports whether two reports are the same. Of errors the types count: a text may name ports of connections.
 func (r Report) isAs(other Report) bool {
-	if r.At.IsZero() || (r.Err == nil) != (other.Err == nil) {
-		return false
-	}
-	return r.Err != nil || reflect.DeepEqual(r.TLS, other.TLS)
+	return !r.At.IsZero() && reflect.TypeOf(r.Err) == reflect.TypeOf(other.Err) && reflect.DeepEqual(r.TLS, other.TLS)
 }
 
 // Poller polls agents. It is safe for concurrent use.
@@ -77,7 +74,7 @@ type Poller struct {
 
 	mu     sync.Mutex
 	owners map[types.NamespacedName]*owner
-	// news are the owners of agents that have changed since it was told last.
+	// news are the owners of agents that have changed since Changed was called last.
 	news map[types.NamespacedName]bool
 }
 
@@ -98,7 +95,7 @@ type agent struct {
 	isPolled     bool
 }
 
-// New returns a Poller, which polls nobody before Track.
+// New returns a Poller. It polls no agent until Track names it.
 func New(options Options) *Poller {
 	return &Poller{options: options, woken: make(chan struct{}, 1), owners: map[types.NamespacedName]*owner{}, news: map[types.NamespacedName]bool{}}
 }

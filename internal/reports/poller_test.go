@@ -56,6 +56,12 @@ func (w *world) let(address string, answer func(context.Context) (publication.Re
 	w.answers[address] = answer
 }
 
+// track has the agents of a cluster polled, and waits until those have answered that do so immediately.
+func (w *world) track(owner string, agents ...reports.Target) {
+	w.poller.Track(named(owner), mtls.Credentials{}, agents)
+	synctest.Wait()
+}
+
 // polled is how often an agent was polled since the last call.
 func (w *world) polled(address string) int {
 	w.mu.Lock()
@@ -128,10 +134,9 @@ func TestAnAgentAtRestIsPolledSeldomAndSoonAfterAChange(t *testing.T) {
 		w := newWorld()
 		w.let("a", says(1))
 		w.run(t)
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "1")})
-		synctest.Wait()
+		w.track("c", at("a", "1"))
 		if polls, told := w.polled("a"), w.told("c"); polls != 1 || told != 1 {
-			t.Fatalf("a new agent is polled %d times at once and %d changes are told, want 1 and 1", polls, told)
+			t.Fatalf("a new agent is polled %d times immediately and %d changes are reported, want 1 and 1", polls, told)
 		}
 		pass(4 * time.Second)
 		if polls := w.polled("a"); polls != 4 {
@@ -143,16 +148,14 @@ func TestAnAgentAtRestIsPolledSeldomAndSoonAfterAChange(t *testing.T) {
 		if polls := w.polled("a"); polls != 10 {
 			t.Errorf("it is polled %d times in 5 minutes of rest, want 10", polls)
 		}
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "1")})
-		synctest.Wait()
+		w.track("c", at("a", "1"))
 		if polls := w.polled("a"); polls != 0 {
 			t.Errorf("a reconcile that changes nothing polls it %d times", polls)
 		}
 		w.let("a", says(2))
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "2")})
-		synctest.Wait()
+		w.track("c", at("a", "2"))
 		if polls, told := w.polled("a"), w.told("c"); polls != 1 || told != 1 || w.poller.Latest(named("c"))["a"].TLS.Revision != 2 {
-			t.Errorf("after its life has changed it is polled %d times at once and %d changes are told, want 1 and 1", polls, told)
+			t.Errorf("after its life has changed it is polled %d times immediately and %d changes are reported, want 1 and 1", polls, told)
 		}
 	})
 }
@@ -163,20 +166,40 @@ func TestSilenceIsToldOnceAndKeepsItsBeginning(t *testing.T) {
 		w := newWorld()
 		w.let("a", says(1))
 		w.run(t)
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "1")})
-		synctest.Wait()
+		w.track("c", at("a", "1"))
 		w.told("c")
 		w.let("a", errs())
 		began := time.Now().Add(time.Second)
 		pass(10 * time.Minute)
 		report := w.poller.Latest(named("c"))["a"]
 		if told := w.told("c"); told != 1 || report.TLS != nil || !errors.Is(report.Err, errRefused) || !report.Since.Equal(began) {
-			t.Errorf("%d changes are told of %+v, want one since %s", told, report, began)
+			t.Errorf("%d changes are reported of %+v, want one since %s", told, report, began)
 		}
 		w.let("a", says(1))
 		pass(30 * time.Second)
 		if report := w.poller.Latest(named("c"))["a"]; w.told("c") != 1 || report.TLS == nil || report.Err != nil {
 			t.Errorf("after it answers again it is %+v", report)
+		}
+	})
+}
+
+type rejectedError struct{}
+
+func (rejectedError) Error() string { return "it rejects the operator" }
+
+func TestAnotherReasonForSilenceIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.let("a", errs())
+		w.run(t)
+		w.track("c", at("a", "1"))
+		w.told("c")
+		w.let("a", func(context.Context) (publication.Report, error) { return publication.Report{}, rejectedError{} })
+		pass(30 * time.Second)
+		report := w.poller.Latest(named("c"))["a"]
+		if _, is := errors.AsType[rejectedError](report.Err); !is || w.told("c") != 1 {
+			t.Errorf("the report is %+v", report)
 		}
 	})
 }
@@ -191,10 +214,9 @@ func TestAgentsThatHangKeepNoOtherWaiting(t *testing.T) {
 		for i := range 100 {
 			hanging := fmt.Sprintf("hanging-%d", i)
 			w.let(hanging, hangs)
-			w.poller.Track(named(hanging), mtls.Credentials{}, []reports.Target{at(hanging, "1")})
+			w.track(hanging, at(hanging, "1"))
 		}
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "1")})
-		synctest.Wait()
+		w.track("c", at("a", "1"))
 		pass(4 * time.Second)
 		if polls := w.polled("a"); polls != 5 {
 			t.Errorf("it is polled %d times in 4 seconds, want 5", polls)
@@ -216,9 +238,8 @@ func TestWhatIsNotTrackedAnyMoreIsForgotten(t *testing.T) {
 		w.let("a", says(1))
 		w.let("b", hangs)
 		w.run(t)
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "1"), at("b", "1")})
-		synctest.Wait()
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "1")}) // while b is polled
+		w.track("c", at("a", "1"), at("b", "1"))
+		w.track("c", at("a", "1")) // while b is polled
 		pass(10 * time.Second)
 		if latest := w.poller.Latest(named("c")); len(latest) != 1 || latest["a"].TLS == nil {
 			t.Errorf("the reports are %+v, want that of a", latest)
@@ -239,10 +260,8 @@ func TestAnAnswerOfAFormerLifeIsPolledAgainAtOnce(t *testing.T) {
 		w := newWorld()
 		w.let("a", hangs)
 		w.run(t)
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "1")})
-		synctest.Wait()
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "2")})
-		synctest.Wait()
+		w.track("c", at("a", "1"))
+		w.track("c", at("a", "2"))
 		w.let("a", says(1))
 		w.polled("a")
 		pass(3 * time.Second)
@@ -275,7 +294,7 @@ func TestAClockThatIsSetBackPutsNoPollOff(t *testing.T) {
 			Clock: moved, Agents: func(mtls.Credentials) reports.Agents { return w }, Changed: func(context.Context, types.NamespacedName) {},
 		})
 		w.run(t)
-		w.poller.Track(named("c"), mtls.Credentials{}, []reports.Target{at("a", "1")})
+		w.track("c", at("a", "1"))
 		pass(time.Hour)
 		moved.mu.Lock()
 		moved.off = -24 * time.Hour

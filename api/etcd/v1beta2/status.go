@@ -38,8 +38,8 @@ const (
 	// ConditionEtcdHealthy is True while etcd has no alarm and its database is below four fifths of its quota. It is there
 	// once members have been asked.
 	ConditionEtcdHealthy = "EtcdHealthy"
-	// ConditionCertificatesLoaded is True while etcd presents the certificates that its members were given, and their
-	// agents report so. It is there once they have been polled, and not in a cluster without certificates of the operator.
+	// ConditionCertificatesLoaded is True while the agents of members report that etcd presents the certificates that were
+	// issued to them. It is there once all have been polled, and not in a cluster without certificates of the operator.
 	ConditionCertificatesLoaded = "CertificatesLoaded"
 	// ConditionWarning is True while the spec asks for something that is dangerous.
 	ConditionWarning = "Warning"
@@ -195,7 +195,7 @@ type LoadedPlane struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Presents string `json:"presents,omitempty"`
-	// notAfter is when the first of the certificates expires that it presents.
+	// notAfter is when that certificate expires.
 	// +optional
 	NotAfter *metav1.Time `json:"notAfter,omitempty"`
 	// trusts are the SHA-256 fingerprints of the CAs whose certificates it accepts, sorted.

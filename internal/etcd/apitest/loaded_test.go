@@ -17,11 +17,12 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/mtls"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/reports"
 )
 
-var errSilent = errors.New("i/o timeout")
+var errSilent error = &client.UnreachableError{Address: "10.0.0.1:8443", Err: errors.New("i/o timeout")}
 
 // polled are the agents of a world as the operator reaches them.
 type polled struct {
@@ -37,7 +38,9 @@ func (p polled) TLS(_ context.Context, node client.Node) (publication.Report, er
 		a := p.agents[pods[i].UID]
 		switch {
 		case a == nil || a.address+":8443" != node.Address:
-		case a.silence != nil || a.report == nil:
+		case a.silence != nil:
+			return publication.Report{}, a.silence
+		case a.report == nil:
 			return publication.Report{}, errSilent
 		case node.Name != fmt.Sprintf("%s.my-cluster-peer.%s.svc", pods[i].Name, p.namespace), !p.isOperator(p.world.secret(p.namespace, pods[i].Name).Data[contract.ClientPlane.AnchorsKey()]):
 			return publication.Report{}, &client.RefusedError{Address: node.Address}
@@ -163,7 +166,7 @@ func TestARenewedCertificateIsShownOnceItIsLoaded(t *testing.T) {
 	}
 	w.clock.SetTime(w.clock.Now().Add(11 * time.Minute))
 	w.reconcile()
-	w.wantLoaded(metav1.ConditionFalse, "OldCertificate", "Member my-cluster-0 presents a peer certificate that expires at", "not the one that its pod was given")
+	w.wantLoaded(metav1.ConditionFalse, "OldCertificate", "Member my-cluster-0 presents a peer certificate that expires at", "although another one was issued")
 	if !w.told("OldCertificate") {
 		t.Error("there is no event")
 	}
@@ -256,5 +259,43 @@ func TestAClusterWithoutCertificatesOfTheOperatorReportsNone(t *testing.T) {
 	w.bring()
 	if w.poll(time.Hour) || w.condition(etcdv1beta2.ConditionCertificatesLoaded).Status != "" {
 		t.Error("something is polled")
+	}
+}
+
+// A cache that lags has an older certificate of the pod than etcd presents.
+func TestACertificateThatIsNewerThanTheCacheIsNotOld(t *testing.T) {
+	t.Parallel()
+	w := reporting(t, 1)
+	w.agentOf(first).isStuck = true
+	newer := pkitest.CA(t, "newer", w.chain(w.pod(first), contract.PeerPlane)[0].NotBefore.Add(time.Hour)).Certificate()
+	report := *w.agentOf(first).report
+	report.Roles = maps.Clone(report.Roles)
+	report.Roles[contract.PeerPlane.Role()] = publication.RoleReportOf([]*x509.Certificate{newer}, nil)
+	report.Certificates = map[string][]byte{pki.FingerprintOf(newer).String(): newer.Raw}
+	w.agentOf(first).report = &report
+	w.poll(time.Hour)
+	w.wantLoaded(metav1.ConditionTrue, "CertificatesLoaded")
+}
+
+func TestTheReasonForWhichAnAgentDoesNotReportIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		silence error
+		says    string
+	}{
+		"it rejects the operator":    {&client.RefusedError{}, "rejects the certificate of the operator"},
+		"another answers for it":     {&client.UntrustedError{}, "Find out what answers at the address of the pod."},
+		"it answers something else":  {&client.StatusError{Path: "/v1/tls", Status: 404}, "something other than a report"},
+		"nothing answers in its pod": {errSilent, "does not answer on port 8443"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := reporting(t, 1)
+			w.agentOf(first).silence = test.silence
+			w.poll(time.Minute)
+			w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
+			w.reconcile()
+			w.wantLoaded(metav1.ConditionUnknown, "AgentSilent", "my-cluster-0", test.says)
+		})
 	}
 }

@@ -44,7 +44,7 @@ func (p *pass) presented() map[contract.Plane][]*x509.Certificate {
 	return presented
 }
 
-// leavesIn are the certificates that a pod was given.
+// leavesIn are the certificates that were issued to a pod last.
 func leavesIn(pod *corev1.Pod) map[contract.Plane]*x509.Certificate {
 	leaves, exchange := map[contract.Plane]*x509.Certificate{}, enroll.ExchangeOf(pod.Annotations)
 	for _, plane := range contract.Planes() {

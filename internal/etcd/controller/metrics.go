@@ -151,7 +151,6 @@ func (m *Metrics) expire(cluster types.NamespacedName, cas, certificates map[con
 
 // loaded sets what agents of members report. A cluster whose agents are not polled has none of it.
 func (m *Metrics) loaded(cluster types.NamespacedName, members []etcdv1beta2.MemberStatus, reported map[string]model.Reported) {
-	m.loadedEnds.DeletePartialMatch(prometheus.Labels{namespaceLabel: cluster.Namespace, clusterLabel: cluster.Name})
 	first := map[string]time.Time{}
 	for i := range members {
 		for _, plane := range members[i].Loaded {
@@ -160,8 +159,13 @@ func (m *Metrics) loaded(cluster types.NamespacedName, members []etcdv1beta2.Mem
 			}
 		}
 	}
-	for plane, at := range first {
-		m.loadedEnds.WithLabelValues(cluster.Namespace, cluster.Name, plane).Set(float64(at.Unix()))
+	for _, plane := range contract.Planes() { // a scrape never finds a series gone that stays
+		labels := []string{cluster.Namespace, cluster.Name, string(plane)}
+		if at, isKnown := first[string(plane)]; isKnown {
+			m.loadedEnds.WithLabelValues(labels...).Set(float64(at.Unix()))
+		} else {
+			m.loadedEnds.DeleteLabelValues(labels...)
+		}
 	}
 	silent := 0
 	for _, known := range reported {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -123,10 +124,27 @@ func (p *pass) reported() map[string]model.Reported {
 			continue
 		}
 		known, isPolled := latest[pod.UID]
-		reported[member.Name] = model.Reported{IsPolled: isPolled, Report: known.TLS, Since: known.Since, Issued: leavesIn(pod)}
+		reported[member.Name] = model.Reported{IsPolled: isPolled, Report: known.TLS, Silence: silenceOf(known.Err), Since: known.Since, Issued: leavesIn(pod)}
 	}
 	p.wakeAt(model.ReportedProblemAt(reported, p.now))
 	return reported
+}
+
+// silenceOf is why an agent does not report.
+func silenceOf(err error) model.Silence {
+	_, isUnreachable := errors.AsType[*client.UnreachableError](err)
+	_, isRejected := errors.AsType[*client.RefusedError](err)
+	_, isUntrusted := errors.AsType[*client.UntrustedError](err)
+	switch {
+	case err == nil, isUnreachable:
+		return model.Unreachable
+	case isRejected:
+		return model.OperatorRejected
+	case isUntrusted:
+		return model.Unproven
+	default:
+		return model.Unreadable
+	}
 }
 
 // tellLoaded writes an event when members report something else of their certificates.

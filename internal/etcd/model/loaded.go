@@ -11,6 +11,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -29,7 +30,7 @@ const (
 	silenceGrace = time.Minute
 	// refusalGrace is how long an agent may refuse what is mounted: a kubelet mounts its parts one after the other.
 	refusalGrace = 2 * time.Minute
-	// loadGrace is how long it may take until etcd presents a certificate that its pod was given.
+	// loadGrace is how long it may take until etcd presents a certificate that was issued to its pod.
 	loadGrace = 10 * time.Minute
 	// maxTrusted is how many CAs of a plane the status names.
 	maxTrusted = 16
@@ -41,12 +42,42 @@ const (
 type Reported struct {
 	// IsPolled is true once its agent has been polled.
 	IsPolled bool
-	// Report is what the agent has reported, and nil while it does not answer. Since is when it began to report this, or to
-	// be silent.
-	Report *publication.Report
-	Since  time.Time
-	// Issued are the certificates that the pod of the member was given, by plane.
+	// Report is the latest report of the agent, and nil while it does not answer. Silence says why not, and Since is when that
+	// or the report began.
+	Report  *publication.Report
+	Silence Silence
+	Since   time.Time
+	// Issued are the certificates that were issued to the pod of the member last, by plane.
 	Issued map[contract.Plane]*x509.Certificate
+}
+
+// Silence is why an agent does not report.
+type Silence uint8
+
+// The kinds of silence.
+const (
+	// Unreachable: nothing answers in time.
+	Unreachable Silence = iota
+	// OperatorRejected: the agent does not accept the certificate of the operator.
+	OperatorRejected
+	// Unproven: what answers does not prove that it is the agent of the member.
+	Unproven
+	// Unreadable: the answer is not a report.
+	Unreadable
+)
+
+// message says why an agent does not report, and what a person can do.
+func (s Silence) message(member string) string {
+	switch s {
+	case OperatorRejected:
+		return fmt.Sprintf("The agent of member %s rejects the certificate of the operator, and does not report which certificates etcd presents. See the log of the pod, and whether its clock is right.", member)
+	case Unproven:
+		return fmt.Sprintf("Port 8443 of member %s presents a certificate that the operator did not issue to it. It is not known which certificates etcd presents. Find out what answers at the address of the pod.", member)
+	case Unreadable:
+		return fmt.Sprintf("The agent of member %s answers with something other than a report. It is not known which certificates etcd presents. See the log of the pod, and which image its agent is from.", member)
+	default:
+		return fmt.Sprintf("The agent of member %s does not answer on port 8443. It is not known which certificates etcd presents. See policies of the network between the operator and the pod.", member)
+	}
 }
 
 // IsSilent reports whether its agent did not answer when it was polled last.
@@ -66,8 +97,7 @@ func (r Reported) find(member string, now time.Time) finding {
 	case !r.IsPolled:
 		return finding{status: metav1.ConditionUnknown}
 	case r.IsSilent():
-		return since(r.Since.Add(silenceGrace), now, metav1.ConditionUnknown, Problem{AgentSilent, fmt.Sprintf(
-			"The agent of member %s does not answer on port 8443, so that it is not known which certificates etcd presents there. See policies of the network between the operator and the pod.", member)})
+		return since(r.Since.Add(silenceGrace), now, metav1.ConditionUnknown, Problem{AgentSilent, r.Silence.message(member)})
 	case r.Report.Reload.Failure != "":
 		return since(r.Since.Add(refusalGrace), now, metav1.ConditionFalse, Problem{MountRefused, fmt.Sprintf(
 			"Member %s reports: %s See what has changed its Secret, its pod or its annotations.", member, excerpt.Of(r.Report.Reload.Failure, excerpt.Foreign))})
@@ -76,19 +106,12 @@ func (r Reported) find(member string, now time.Time) finding {
 	}
 }
 
-// findOld finds a certificate that etcd should have replaced.
+// findOld finds a certificate that etcd should have replaced. Of both planes the one whose replacement is due first counts.
 func (r Reported) findOld(member string, now time.Time) finding {
 	found := finding{status: metav1.ConditionTrue}
 	for _, plane := range contract.Planes() {
-		role, isRunning := r.Report.Roles[plane.Role()]
-		issued := r.Issued[plane]
-		if !isRunning || issued == nil || role.Presents == pki.FingerprintOf(issued).String() {
-			continue
-		}
-		next := since(issued.NotBefore.Add(pki.Backdate+loadGrace), now, metav1.ConditionFalse, Problem{OldCertificate, fmt.Sprintf(
-			"Member %s presents a %s certificate that expires at %s, and not the one that its pod was given, which expires at %s. See the log of the pod, and whether the kubelet of its machine runs.",
-			member, plane, role.NotAfter.UTC().Format(time.RFC3339), issued.NotAfter.UTC().Format(time.RFC3339))})
-		if found.due.IsZero() || next.problem.Reason != "" || next.due.Before(found.due) {
+		next, isOld := r.oldOf(member, plane, now)
+		if isOld && (found.status == metav1.ConditionTrue || next.problem.Reason != "" || next.due.Before(found.due)) {
 			found = next
 		}
 		if found.problem.Reason != "" {
@@ -96,6 +119,23 @@ func (r Reported) findOld(member string, now time.Time) finding {
 		}
 	}
 	return found
+}
+
+// oldOf is what an old certificate of a plane comes to, and whether there is one. One that was issued later than what is known
+// of the pod is not old: caches lag.
+func (r Reported) oldOf(member string, plane contract.Plane, now time.Time) (found finding, isOld bool) {
+	role, isRunning := r.Report.Roles[plane.Role()]
+	issued := r.Issued[plane]
+	if !isRunning || issued == nil || role.Presents == pki.FingerprintOf(issued).String() {
+		return finding{}, false
+	}
+	presented, err := pki.CertificateOf(r.Report.Certificates[role.Presents])
+	if err == nil && presented.NotBefore.After(issued.NotBefore) {
+		return finding{}, false
+	}
+	return since(issued.NotBefore.Add(pki.Backdate+loadGrace), now, metav1.ConditionFalse, Problem{OldCertificate, fmt.Sprintf(
+		"Member %s presents a %s certificate that expires at %s, although another one was issued that expires at %s. See the log of the pod, and whether the kubelet of its machine runs.",
+		member, plane, evidence.LeafEnd(*r.Report, role).UTC().Format(time.RFC3339), issued.NotAfter.UTC().Format(time.RFC3339))}), true
 }
 
 // since is a problem from a time on.
@@ -136,7 +176,7 @@ func certificatesLoaded(members []etcdv1beta2.MemberStatus, seen Seen) []metav1.
 		isKnown = isKnown && found.status == metav1.ConditionTrue
 	}
 	if isKnown {
-		return []metav1.Condition{newCondition(etcdv1beta2.ConditionCertificatesLoaded, metav1.ConditionTrue, CertificatesLoaded, "etcd presents the certificates that its members were given.")}
+		return []metav1.Condition{newCondition(etcdv1beta2.ConditionCertificatesLoaded, metav1.ConditionTrue, CertificatesLoaded, "etcd presents the certificates that were issued to its members.")}
 	}
 	if stored := apimeta.FindStatusCondition(seen.Before.Conditions, etcdv1beta2.ConditionCertificatesLoaded); stored != nil {
 		return []metav1.Condition{*stored}
@@ -173,7 +213,7 @@ func loadedPlanes(report publication.Report) (loaded []etcdv1beta2.LoadedPlane) 
 		if !isRunning {
 			continue
 		}
-		entry := etcdv1beta2.LoadedPlane{Plane: string(plane), Trusts: named(role.Trusts), NotAfter: storable(role.NotAfter)}
+		entry := etcdv1beta2.LoadedPlane{Plane: string(plane), Trusts: named(role.Trusts), NotAfter: storable(evidence.LeafEnd(report, role))}
 		if presents := named([]string{role.Presents}); len(presents) > 0 {
 			entry.Presents = presents[0]
 		}

@@ -15,7 +15,7 @@ type LoadedPlaneApplyConfiguration struct {
 	Plane *string `json:"plane,omitempty"`
 	// presents is the SHA-256 fingerprint of its certificate, in lower-case hex.
 	Presents *string `json:"presents,omitempty"`
-	// notAfter is when the first of the certificates expires that it presents.
+	// notAfter is when that certificate expires.
 	NotAfter *v1.Time `json:"notAfter,omitempty"`
 	// trusts are the SHA-256 fingerprints of the CAs whose certificates it accepts, sorted.
 	Trusts []string `json:"trusts,omitempty"`

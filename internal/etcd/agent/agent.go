@@ -128,24 +128,24 @@ func (a *firstProcess) run(ctx context.Context) error {
 			return err
 		}
 		a.Log.Info("Starting etcd", "revision", grant.Publication.Revision)
-		err := a.runUntilSucceeded(ctx)
-		if a.enroller.successor == nil || ctx.Err() != nil {
+		err := a.runUntilRestart(ctx)
+		if a.enroller.restartUnder == nil || ctx.Err() != nil {
 			return err
 		}
 		if _, hasEnded := errors.AsType[*process.ExitError](err); err != nil && !hasEnded {
 			return err
 		}
-		grant = *a.enroller.successor
+		grant = *a.enroller.restartUnder
 	}
 }
 
-// runUntilSucceeded runs etcd until it has ended, and ends it once it is to be started under another grant.
-func (a *firstProcess) runUntilSucceeded(ctx context.Context) error {
+// runUntilRestart runs etcd until it has exited, and stops it once it is to be restarted under another grant.
+func (a *firstProcess) runUntilRestart(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	return a.runEtcd(ctx, a.monitor, func(beside context.Context) {
 		if a.renew(beside) {
-			a.Log.Info("Ending etcd, to start it under other CAs", "revision", a.enroller.successor.Publication.Revision)
+			a.Log.Info("Ending etcd, to start it under other CAs", "revision", a.enroller.restartUnder.Publication.Revision)
 			end()
 		}
 	})
@@ -203,12 +203,12 @@ func (a *firstProcess) serve(ctx context.Context, arguments []string, besides []
 	return exit, err
 }
 
-// renew replaces certificates as the operator answers, until the context ends, or etcd is to be started again, which it
+// renew replaces certificates as the operator answers, until the context ends or etcd is to be restarted, which it
 // reports.
-func (a *firstProcess) renew(ctx context.Context) (hasSuccessor bool) {
+func (a *firstProcess) renew(ctx context.Context) (mustRestart bool) {
 	for {
 		_, _ = a.enroller.step(ctx) // what it could not do is in the report and the log
-		if a.enroller.successor != nil {
+		if a.enroller.restartUnder != nil {
 			return true
 		}
 		select {

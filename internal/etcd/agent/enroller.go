@@ -39,8 +39,8 @@ type enroller struct {
 	next  time.Time
 	// loaded is the grant that etcd was started under; nil before.
 	loaded *enrollment.Grant
-	// successor is the grant that etcd is to be started again under; nil while it stays as it is.
-	successor *enrollment.Grant
+	// restartUnder is the grant that etcd is to be restarted under; nil while it is to run on.
+	restartUnder *enrollment.Grant
 	// refused is the last refusal that the log has.
 	refused string
 }
@@ -88,7 +88,7 @@ func (e *enroller) step(ctx context.Context) (enrollment.Grant, error) {
 	}
 	e.generation, e.settled = generation, err == nil && e.loaded != nil
 	if e.settled && e.isBehind(grant, annotations[contract.RestartAnnotation]) {
-		e.successor = &grant
+		e.restartUnder = &grant
 	}
 	return grant, e.waiting(err)
 }
@@ -181,7 +181,7 @@ func (e *enroller) begin(grant enrollment.Grant) error {
 	if err != nil {
 		return err
 	}
-	e.loaded, e.successor = &grant, nil
+	e.loaded, e.restartUnder = &grant, nil
 	e.observer.Started(grant.Publication.Revision, e.Clock.Now(), roles)
 	return nil
 }

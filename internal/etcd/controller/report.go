@@ -46,7 +46,7 @@ func (p *pass) report(ctx context.Context) error {
 	p.tellAttestation(wanted)
 	p.tellVolumes(wanted)
 	p.tellHealth(wanted)
-	p.tellLoaded(wanted)
+	p.tellChange(wanted, etcdv1beta2.ConditionCertificatesLoaded)
 	return nil
 }
 
@@ -101,10 +101,18 @@ func (p *pass) tell(wanted etcdv1beta2.EtcdClusterStatus) {
 // tellHealth writes an event when etcd reports something else of its data, unless that of Ready says it.
 func (p *pass) tellHealth(wanted etcdv1beta2.EtcdClusterStatus) {
 	now := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionEtcdHealthy)
-	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, etcdv1beta2.ConditionEtcdHealthy)
 	ready := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionReady)
+	if now == nil || ready == nil || ready.Reason != now.Reason {
+		p.tellChange(wanted, etcdv1beta2.ConditionEtcdHealthy)
+	}
+}
+
+// tellChange writes an event when a condition has another reason than before. One that begins as True is no news.
+func (p *pass) tellChange(wanted etcdv1beta2.EtcdClusterStatus, kind string) {
+	now := apimeta.FindStatusCondition(wanted.Conditions, kind)
+	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, kind)
 	switch {
-	case now == nil, before != nil && before.Reason == now.Reason, ready != nil && ready.Reason == now.Reason:
+	case now == nil, before != nil && before.Reason == now.Reason:
 	case now.Status != metav1.ConditionTrue:
 		p.event(corev1.EventTypeWarning, now.Reason, "%s", now.Message)
 	case before != nil:

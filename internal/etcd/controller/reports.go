@@ -13,12 +13,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
@@ -144,19 +141,6 @@ func silenceOf(err error) model.Silence {
 		return model.Unproven
 	default:
 		return model.Unreadable
-	}
-}
-
-// tellLoaded writes an event when members report something else of their certificates.
-func (p *pass) tellLoaded(wanted etcdv1beta2.EtcdClusterStatus) {
-	now := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionCertificatesLoaded)
-	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, etcdv1beta2.ConditionCertificatesLoaded)
-	switch {
-	case now == nil, before != nil && before.Reason == now.Reason:
-	case now.Status != metav1.ConditionTrue:
-		p.event(corev1.EventTypeWarning, now.Reason, "%s", now.Message)
-	case before != nil:
-		p.event(corev1.EventTypeNormal, now.Reason, "%s", now.Message)
 	}
 }
 

@@ -35,6 +35,12 @@ type Adopt struct{ Member Member }
 // DeletePod deletes a pod, so that it is created again if its member stays.
 type DeletePod struct{ Name, UID string }
 
+// Restart has the agent of a member start etcd again in its pod, under the CAs of a publication of this revision or a later one.
+type Restart struct {
+	Name, UID string
+	Revision  int64
+}
+
 // DeleteClaim deletes the data of a member that etcd has removed.
 type DeleteClaim struct{ Name, UID string }
 
@@ -68,6 +74,7 @@ func (CreatePod) isAct()   {}
 func (SetMembers) isAct()  {}
 func (Adopt) isAct()       {}
 func (DeletePod) isAct()   {}
+func (Restart) isAct()     {}
 func (DeleteClaim) isAct() {}
 func (Forget) isAct()      {}
 func (AddLearner) isAct()  {}

@@ -39,7 +39,7 @@ func (o Observed) next() Decision {
 	}
 	for _, step := range []func(Observed) (Decision, bool){
 		Observed.ended, Observed.removed, Observed.missing, Observed.returning, Observed.unknown, Observed.disputed,
-		Observed.lost, Observed.stuck, Observed.silent, Observed.readdressed, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
+		Observed.lost, Observed.stuck, Observed.readdressed, Observed.startAgain, Observed.silent, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
 	} {
 		if d, found := step(o); found {
 			return o.withCauses(d)
@@ -132,7 +132,7 @@ func (o Observed) whilePaused() Decision {
 
 // isSettled reports whether all members are as they shall be, as far as that shows without etcd.
 func (o Observed) isSettled() bool {
-	return o.WasReady && !o.isDoubted() && len(o.Members) == o.Size && !slices.ContainsFunc(o.Members, func(m Member) bool {
+	return o.WasReady && !o.isDoubted() && len(o.Members) == o.Size && len(o.due()) == 0 && !slices.ContainsFunc(o.Members, func(m Member) bool {
 		return m.ID == "" || !m.IsVoter || m.IsLeaving || o.isOutdated(m) || !o.isUp(m)
 	})
 }

@@ -52,6 +52,10 @@ type Pod struct {
 	AwaitsMount bool
 	// IsDown is true when no process runs in its container, as between two starts of one that fails.
 	IsDown bool
+	// Due is what its etcd is to be started again for.
+	Due Due
+	// AskedRevision is the revision that it has been asked to start etcd again for, 0 when never.
+	AskedRevision int64
 }
 
 // Claim is the claim with the data of a member.
@@ -135,6 +139,8 @@ func (o Observed) Blocking(failed Act) (Observed, bool) {
 	case CreatePod:
 		name = act.Name
 	case DeletePod:
+		name = act.Name
+	case Restart:
 		name = act.Name
 	}
 	if name == "" || slices.Contains(o.Blocked, name) {

@@ -111,7 +111,7 @@ func (o Observed) lost() (Decision, bool) {
 		}
 	}
 	switch {
-	case len(dead) == 0:
+	case len(dead) == 0, o.List == nil && o.isUrgent(): // etcd may answer once it has loaded CAs that have not expired
 		return Decision{}, false
 	case alive < quorum(voters):
 		return rest(QuorumLost, "These members have lost their data, and the others are no quorum: %s. etcd accepts no writes, is not started on an empty volume, and nothing is deleted. "+

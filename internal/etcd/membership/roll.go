@@ -88,10 +88,16 @@ func (o Observed) isMissed(m Member) bool {
 	return pod.MayRun && !pod.IsDown && len(o.Members) > 1 || o.Ephemeral && m.ID != ""
 }
 
-// isQuorate reports whether so many voters answer that others are not needed.
+// isQuorate reports whether so many voters answer that others are not needed. One that is being started again is about to
+// be missed.
 func (o Observed) isQuorate() bool {
-	voters := o.voters()
-	return count(voters) >= quorum(len(voters))
+	voters, needed := o.voters(), quorum(len(o.voters()))
+	for _, m := range o.due() {
+		if o.isBeingStarted(m) {
+			voters = slices.DeleteFunc(voters, func(l Listed) bool { return l.Name == m.Name })
+		}
+	}
+	return count(voters) >= needed
 }
 
 // roll gives another pod to one member after the other, those that follow first. All must serve before the next.

@@ -15,8 +15,9 @@ var wide = flag.Bool("wide", false, "walk through one more loss")
 type budget struct {
 	// losses are pods and claims that others delete, containers that end, crashes of the operator, stale caches,
 	// answers of a member that it is alone, pods that end for good, volumes that are emptied under a pod, machines that
-	// are made anew, changes of a pod that its kubelet mounts late, and a status that is lost.
-	pods, claims, restarts, crashes, lags, lies, ends, empties, machines, mounts, statuses int
+	// are made anew, changes of a pod that its kubelet mounts late, a status that is lost, other leaders, other CAs, and CAs that
+	// expire.
+	pods, claims, restarts, crashes, lags, lies, ends, empties, machines, mounts, statuses, leaders, publications, expiries int
 }
 
 // walker visits every state that a world can come to.
@@ -25,6 +26,8 @@ type walker struct {
 	// seen are visited states, settles those that are known to settle.
 	seen    map[string]bool
 	settles map[string]bool
+	// isCalm is true when nothing goes wrong that takes a member away.
+	isCalm bool
 }
 
 func (wk *walker) walk(w *world, left budget) {
@@ -72,6 +75,14 @@ func (wk *walker) next(at step) []step {
 		left.statuses--
 		add(left, (*world).forget)
 	}
+	if left := at.left; left.publications > 0 {
+		left.publications--
+		add(left, publish)
+	}
+	if left := at.left; left.expiries > 0 {
+		left.expiries--
+		add(left, expire)
+	}
 	for _, name := range at.world.used() {
 		if left := at.left; left.lies > 0 {
 			left.lies--
@@ -87,6 +98,12 @@ func (wk *walker) next(at step) []step {
 			}
 			wk.must(w, w.start(name))
 		})
+		add(at.left, func(w *world) { w.mountCAs(name) })
+		add(at.left, func(w *world) { wk.startAgain(w, name) })
+		if left := at.left; left.leaders > 0 {
+			left.leaders--
+			add(left, func(w *world) { w.lead(name) })
+		}
 		if at.left.mounts > 0 {
 			add(at.left, func(w *world) { w.mount(name) })
 		}
@@ -123,13 +140,16 @@ func (wk *walker) reconcile(w *world, crashes bool) {
 	wk.t.Helper()
 	d := w.decide()
 	next := d.Act
-	before, had, all := w.serving(), w.quorate(), w.all()
+	before, had, all, spared := w.serving(), w.quorate(), w.all(), w.isSpared()
 	wk.must(w, w.carryOut(next, crashes))
 	if !crashes {
 		w.report(d)
 	}
 	if had && !w.quorate() && len(w.list) > 1 { // the only member of a cluster cannot be restarted otherwise
 		wk.t.Fatalf("%T %+v takes the quorum away: %s", next, next, w.key())
+	}
+	if spared && !w.isSpared() || w.asked() > 1 {
+		wk.t.Fatalf("%T %+v leaves no quorum beside a member that is started again: %s", next, next, w.key())
 	}
 	if after := w.serving(); after < before && !all {
 		wk.t.Fatalf("%T %+v takes a member away while not all serve: %s", next, next, w.key())
@@ -148,6 +168,9 @@ func (wk *walker) settle(from *world) {
 	wk.t.Helper()
 	w, passed := from.clone(), []string{}
 	w.cache = nil
+	for _, name := range memberNames {
+		w.mountCAs(name)
+	}
 	for range 100 {
 		key := w.key()
 		if wk.settles[key] {
@@ -165,6 +188,7 @@ func (wk *walker) settle(from *world) {
 		wk.reconcile(w, false)
 		for _, name := range memberNames {
 			w.mount(name)
+			wk.startAgain(w, name)
 			wk.must(w, w.start(name))
 		}
 		w.send()
@@ -272,7 +296,7 @@ func (w *world) isLost() bool {
 
 // empty is a world in which nothing has been done yet.
 func empty(size int) *world {
-	return &world{size: size, version: "3.5.35", pods: map[string]pod{}, claims: map[string]claim{}}
+	return &world{size: size, version: "3.5.35", published: 1, pods: map[string]pod{}, claims: map[string]claim{}}
 }
 
 // settled is a world with so many members that serve.

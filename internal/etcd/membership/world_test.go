@@ -32,6 +32,10 @@ type world struct {
 	liar string
 	// hadClients is true once clients were sent to a member: what etcd acknowledges from then on must not be forgotten.
 	hadClients bool
+	// published is the revision of the CAs that pods mount. Those before the one that is called valid have expired, and
+	// with urgent the others are about to.
+	published, valid int
+	urgent           bool
 }
 
 // server is a member as etcd has it.
@@ -53,6 +57,11 @@ type pod struct {
 	volume string
 	// ready is true once clients were sent to it.
 	ready bool
+	// mountedCAs and loaded are revisions of CAs, asked is the one that etcd was asked to be started again for.
+	mountedCAs, loaded, asked int
+	// restarting is true between the end of etcd and its next start in the pod, and starts are how many there were.
+	restarting bool
+	starts     int
 }
 
 type start struct {
@@ -96,7 +105,8 @@ func (w *world) key() string {
 	for i, name := range memberNames {
 		for _, pods := range []map[string]pod{w.pods, w.cache} {
 			if p, exists := pods[name]; exists {
-				say(p.uid, "pod", i, p.version, p.shape, p.told, p.mounted, p.running, p.goes, p.ended, p.emptied, p.marked, p.ready)
+				say(p.uid, "pod", i, p.version, p.shape, p.told, p.mounted, p.running, p.goes, p.ended, p.emptied, p.marked, p.ready,
+					p.mountedCAs, p.loaded, p.asked, p.restarting, p.starts)
 				say(p.volume)
 			}
 		}
@@ -105,7 +115,7 @@ func (w *world) key() string {
 			say(c.volume)
 		}
 	}
-	return text.String() + fmt.Sprint(w.cache == nil, w.reported == w.spec(), w.hadClients)
+	return text.String() + fmt.Sprint(w.cache == nil, w.reported == w.spec(), w.hadClients, w.published, w.valid, w.urgent)
 }
 
 func (w *world) spec() string { return fmt.Sprint(w.size, w.version, w.shape) }
@@ -134,7 +144,7 @@ const broken = "broken"
 func (w *world) outdated() int {
 	outdated := 0
 	for _, p := range w.pods {
-		if p.version != w.version || p.shape != w.shape {
+		if p.version != w.version || p.shape != w.shape || p.loaded != w.published {
 			outdated++
 		}
 	}
@@ -143,7 +153,7 @@ func (w *world) outdated() int {
 
 func (w *world) serves(s server) bool {
 	p, exists := w.pods[s.name]
-	return exists && p.running && s.started && w.volume(s.name) == s.id
+	return exists && p.running && s.started && w.volume(s.name) == s.id && p.loaded >= w.valid
 }
 
 func (w *world) volume(name string) string {
@@ -273,6 +283,7 @@ func (w *world) isReady(name string) bool {
 func (w *world) run(name, volume string) {
 	p, c := w.pods[name], w.claims[name]
 	p.running, p.marked, p.emptied, p.volume, c.volume = true, true, false, volume, volume
+	p.loaded, p.restarting = p.mountedCAs, false
 	w.pods[name] = p
 	if !w.ephemeral {
 		w.claims[name] = c
@@ -314,8 +325,9 @@ func (w *world) observe(asked bool) membership.Observed {
 	}
 	for name, p := range pods {
 		o.Pods[name] = membership.Pod{
-			UID: p.uid, IsOwned: true, IsLeft: w.isLeft(name), IsVoter: w.isVoter(name), IsEphemeral: w.ephemeral, MayRun: p.running, IsReady: p.running && w.isReady(name), IsEnding: p.goes, HasEnded: p.ended,
+			UID: p.uid, IsOwned: true, IsLeft: w.isLeft(name), IsVoter: w.isVoter(name), IsEphemeral: w.ephemeral, MayRun: p.running || p.restarting, IsReady: p.running && w.isReady(name), IsEnding: p.goes, HasEnded: p.ended,
 			IsEmptied: p.emptied, HasJoined: p.told.joined, Members: strings.Fields(p.told.members), Version: p.version, HasOldSpec: p.shape != w.shape,
+			Due: w.due(p), AskedRevision: int64(p.asked),
 		}
 	}
 	for name, c := range w.claims {
@@ -397,6 +409,11 @@ func (w *world) carryOut(next membership.Act, crashes bool) error {
 		if w.pods[act.Name].uid == act.UID {
 			w.kill(act.Name)
 		}
+	case membership.Restart:
+		if p := w.pods[act.Name]; p.uid == act.UID {
+			p.asked = int(act.Revision)
+			w.pods[act.Name] = p
+		}
 	case membership.DeleteClaim:
 		if slices.ContainsFunc(w.list, func(s server) bool { return s.id == w.claims[act.Name].volume }) {
 			return fmt.Errorf("the data of %s, which is a member, is deleted", act.Name)
@@ -439,7 +456,7 @@ func (w *world) createPod(act membership.CreatePod, crashes bool) error {
 		w.claims[act.Name] = claim{uid: w.fresh()}
 	}
 	p := pod{uid: w.fresh(), version: act.Version, shape: w.shape, told: start{act.IsFirst, act.HasJoined, strings.Join(act.Members, " ")}}
-	p.mounted = p.told
+	p.mounted, p.mountedCAs = p.told, w.published
 	w.pods[act.Name] = p
 	if !crashes {
 		w.members = membership.Created(w.members, act, p.uid)

@@ -306,12 +306,23 @@ func (v *view) mayIssue() bool {
 // does not know: unless what it has now is expired and serves it nowhere.
 func (v *view) operatorIdentity(m *Member) Identity {
 	if m.Published.Identity.Signer == v.target.Key {
-		return Identity{Signer: v.target.Key}
+		return v.operatorFuture()
 	}
 	if v.onlyTargetLives() || v.target.Stored == InUseAll && v.open(GuardListeners, v.target) {
-		return Identity{Signer: v.target.Key}
+		return v.operatorFuture()
 	}
 	return v.currentIdentity(m)
+}
+
+// operatorFuture is the identity that the target will sign for the operator. Servers that are to be restarted for what they trust
+// verify it by the cross certificates until then.
+func (v *view) operatorFuture() Identity {
+	for i := range v.Members {
+		if slices.ContainsFunc(v.Members[i].Roles, func(r Role) bool { return r.Verifies && r.Plane.Prompt && r.Plane.Trust == AtStart }) {
+			return v.future()
+		}
+	}
+	return Identity{Signer: v.target.Key}
 }
 
 // currentIdentity is what the member presents now, and what a new member is given

@@ -289,8 +289,7 @@ func (c etcdCluster) snapshot(ctx context.Context, etcd *etcdv1beta2.EtcdCluster
 	}
 	for _, ca := range report.CAs {
 		s.Certificates = append(s.Certificates, check.Certificate{
-			Name: fmt.Sprintf("%s CA certificate %s", ca.Plane, ca.Subject), NotAfter: ca.end, Renewer: check.ByOwner, Renewal: ca.renewal,
-			Remedy: "It cannot be renewed. Restore a backup into another EtcdCluster before then: see docs/etcd-backup.md.",
+			Name: fmt.Sprintf("%s CA certificate %s", ca.Plane, ca.Subject), NotAfter: ca.end, Renewer: check.ByOperator, Renewal: ca.renewal,
 		})
 	}
 	for i := range report.Members {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,10 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/kstatus"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // etcdCluster is one EtcdCluster as the status reads it.
@@ -173,9 +176,8 @@ func isLoaded(status *etcdv1beta2.MemberStatus, plane contract.Plane, leaf *x509
 	return nil
 }
 
-// etcdCANotice is how long before its end a CA of an EtcdCluster needs a person, who has to move its data to
-// another cluster.
-const etcdCANotice = 90 * 24 * time.Hour
+// loadingParts: when one part of so many of the life of a CA is left, members have loaded the one that replaces it.
+const loadingParts = 6
 
 // readCAs reads the CAs that the first member trusts.
 func (c etcdCluster) readCAs(ctx context.Context, report *etcdReport) error {
@@ -194,14 +196,25 @@ func (c etcdCluster) readCAs(ctx context.Context, report *etcdReport) error {
 		if err != nil {
 			return fmt.Errorf("reading %s of Secret %s: %w", plane.AnchorsKey(), secret.Name, err)
 		}
-		for _, anchor := range anchors {
+		for _, anchor := range trusted(anchors, secret.Data[agent.PublicationKey], plane) {
 			report.CAs = append(report.CAs, etcdCertificate{
 				Plane: string(plane), Subject: anchor.Subject.CommonName, Issuer: anchor.Issuer.CommonName, NotAfter: stamp(anchor.NotAfter),
-				end: anchor.NotAfter, renewal: min(etcdCANotice, anchor.NotAfter.Sub(anchor.NotBefore)/3),
+				end: anchor.NotAfter, renewal: anchor.NotAfter.Sub(anchor.NotBefore) / loadingParts,
 			})
 		}
 	}
 	return nil
+}
+
+// trusted are the certificates that a publication names. The others show a pod that it may trust these.
+func trusted(certificates []*x509.Certificate, published []byte, plane contract.Plane) []*x509.Certificate {
+	named, err := publication.ParsePublication(published)
+	if err != nil { // what is trusted is not known
+		return certificates
+	}
+	return slices.DeleteFunc(certificates, func(c *x509.Certificate) bool {
+		return !slices.Contains(named.Trust[plane.Role()], pki.FingerprintOf(c).String())
+	})
 }
 
 // etcdText renders the status of an EtcdCluster for people.

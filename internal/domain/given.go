@@ -2,6 +2,8 @@ package domain
 
 import (
 	"crypto/x509"
+	"slices"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -25,16 +27,62 @@ func (d *Decided) Given(id trust.MemberID) (Given, bool) {
 		Main: d.known.Certificates(planned.Main), Late: d.known.Certificates(planned.Late),
 		Crosses: evidence.Crosses(d.known, d.Snapshot.Now, planned.Identity, d.Crosses),
 	}
-	given.Signer, _ = d.signer(planned.Identity.Signer)
+	given.Signer = d.signer(planned.Identity.Signer)
 	return given, isPlanned
 }
 
-// signer is the CA with a key, if that is at hand.
-func (d *Decided) signer(key trust.KeyID) (pki.Authority, bool) {
+// Signing is the CA that signs for those of whom the plan knows nothing, and what is sent along with its leaves; zero where its key
+// is not at hand.
+func (d *Decided) Signing() (pki.Authority, []*x509.Certificate) {
+	certificate, isKnown := d.known.Certificate(d.Plan.Signer)
+	if !isKnown {
+		return pki.Authority{}, nil
+	}
+	signer := d.signer(evidence.KeyID(certificate))
+	return signer, signer.Presents()
+}
+
+// signer is the CA with a key; zero where that is not at hand.
+func (d *Decided) signer(key trust.KeyID) pki.Authority {
 	for _, ca := range d.Keys {
 		if evidence.KeyID(ca.Certificate()) == key {
-			return ca, true
+			return ca
 		}
 	}
-	return pki.Authority{}, false
+	return pki.Authority{}
+}
+
+// Known are all CA certificates of the domain.
+func (d *Decided) Known() Known { return d.known }
+
+// Trusted are the CA certificates that members are to trust, or may still trust.
+func (d *Decided) Trusted() []*x509.Certificate {
+	anchors := d.known.Anchors(d.Plan)
+	trusted := make([]*x509.Certificate, 0, len(anchors))
+	for _, anchor := range anchors {
+		trusted = append(trusted, anchor.Certificate)
+	}
+	return trusted
+}
+
+// Former are the holders of certificates of another CA than the one that is to stay.
+func (d *Decided) Former() []trust.MemberID {
+	var former []trust.MemberID
+	at := slices.IndexFunc(d.Snapshot.Anchors, func(a trust.Anchor) bool { return a.ID == d.Snapshot.Issuing })
+	for i := range d.Snapshot.Members {
+		m := &d.Snapshot.Members[i]
+		if m.Kind == trust.Holder && at >= 0 && m.Published.Identity.Signer != d.Snapshot.Anchors[at].Key {
+			former = append(former, m.ID)
+		}
+	}
+	return former
+}
+
+// HoldersEnd is when the certificates of holders end.
+func (d *Decided) HoldersEnd() []time.Time {
+	ends := make([]time.Time, 0, len(d.seen.Holders))
+	for _, holder := range d.seen.Holders {
+		ends = append(ends, holder.NotAfter)
+	}
+	return ends
 }

@@ -33,7 +33,7 @@ func harmless() []string {
 		// KafkaTopic
 		"InvalidConfig", "TopicAdopted", "TopicCreated", "TopicDeleted", "TopicKept", "TopicRecreated", "Unmanaged",
 		// etcd
-		"BackupSucceeded", "CAsCreated", "CertificatesLoaded", "ExpansionRefused", "Insecure", "MembersReady", "MountRefused", "NoAlarm", "OldCertificate",
+		"BackupSucceeded", "CAsCreated", "CertificatesLoaded", "ExpansionRefused", "Insecure", "MembersReady", "MountRefused", "NoAlarm", "OldCertificate", "Rotating",
 		"PolicyChanged", "PolicyEnforced", "PolicyMissing", "PolicyNotEnforced", "PolicyNotTested", "QuorumReady", "QuotaNearlyUsed", "SecretReady", "SelfSigned",
 		"SignedOutside", "VolumesExpanding", "VolumesFixed",
 		// causes in the message of RequestDenied

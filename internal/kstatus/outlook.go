@@ -136,7 +136,6 @@ func ofEtcdCluster() map[string]string {
 		"CALost":               stalled,
 		"CAUnusable":           stalled,
 		"CAChanged":            stalled,
-		"CAExpired":            stalled,
 		"PodsRefused":          reconciling, // also by a quota that is not counted yet
 		"LedgerUnreadable":     stalled,
 	}

@@ -41,6 +41,9 @@ const (
 	// ConditionCertificatesLoaded is True while the agents of members report that etcd presents the certificates that were
 	// issued to them. It is there once all have been polled, and not in a cluster without certificates of the operator.
 	ConditionCertificatesLoaded = "CertificatesLoaded"
+	// ConditionRotatingCAs is True while members know more than one CA of a plane, which is being renewed or replaced. The
+	// message says what that waits for.
+	ConditionRotatingCAs = "RotatingCAs"
 	// ConditionWarning is True while the spec asks for something that is dangerous.
 	ConditionWarning = "Warning"
 	// ConditionWatchDenied is True while changes are not noticed, because the API server denies a watch to the operator.

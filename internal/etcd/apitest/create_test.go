@@ -153,7 +153,7 @@ func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
 }
 
 // allWrites is more than a cluster of three members takes from its creation on.
-const allWrites = 59
+const allWrites = 69
 
 var wide = flag.Bool("wide", false, "crash before every write instead of one in ten")
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func (p polled) isOperator(bundle []byte) bool {
 		return false
 	}
 	leaf, err := x509.ParseCertificate(p.credentials.Identity.Certificate[0])
-	return err == nil && pki.IssuedBy(leaf, anchors[0]) && leaf.Subject.Organization[0] == contract.OperatorOrganization
+	return err == nil && slices.ContainsFunc(anchors, func(ca *x509.Certificate) bool { return pki.IssuedBy(leaf, ca) }) && leaf.Subject.Organization[0] == contract.OperatorOrganization
 }
 
 // poll has the operator poll the agents that are due after a time, and reconciles the cluster if one reports something else.

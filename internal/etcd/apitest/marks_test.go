@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
@@ -78,9 +79,19 @@ func TestEachObjectHasTheLabelsAndAnnotationsOfItsKind(t *testing.T) {
 		t.Parallel()
 		ofCAs := ofCluster("keyturn.dev/cluster-namespace", w.namespace, "keyturn.dev/cluster-uid", kubetest.Any, "keyturn.dev/namespace-uid", kubetest.Any)
 		rows := map[string]kubetest.Marks{"ConfigMap " + w.namespace + "." + cluster + "-issued": {Labels: ofCAs}}
-		for _, name := range []string{"client-ca", "client-ca-cert", "peer-ca", "peer-ca-cert", "operator"} {
-			rows["Secret "+w.namespace+"."+cluster+"-"+name] = kubetest.Marks{Labels: ofCAs}
+		for name, annotations := range map[string][]string{
+			"ca": {"keyturn.dev/ca-key-generation"}, "ca-cert": {"keyturn.dev/ca-cert-generation"},
+			"ca-trusted-certs": {"keyturn.dev/application", "keyturn.dev/application-since"},
+		} {
+			for _, plane := range contract.Planes() {
+				marks := kubetest.Marks{Labels: ofCAs, Annotations: map[string]string{}}
+				for _, annotation := range annotations {
+					marks.Annotations[annotation] = kubetest.Any
+				}
+				rows["Secret "+w.namespace+"."+cluster+"-"+string(plane)+"-"+name] = marks
+			}
 		}
+		rows["Secret "+w.namespace+"."+cluster+"-operator"] = kubetest.Marks{Labels: ofCAs}
 		for _, name := range []string{"client-ca", "client-ca-cert", "peer-ca", "peer-ca-cert"} {
 			rows["Secret keyturn-etcd-operator-"+name] = kubetest.Marks{
 				Labels: map[string]string{"app": "etcd", "app.kubernetes.io/managed-by": "keyturn-etcd-operator"},

@@ -13,7 +13,7 @@ import (
 )
 
 // pkiWrites is more than the two CAs and a cluster of one member take.
-const pkiWrites = 45
+const pkiWrites = 55
 
 func TestWhereTheOperatorCrashesWithAnOutsidePKINoKeyIsLost(t *testing.T) {
 	t.Parallel()

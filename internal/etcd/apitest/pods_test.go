@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 	keyturnagent "github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/agent/enrollment"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -30,6 +32,10 @@ type agent struct {
 	silence error
 	// isStuck is true while it takes nothing new.
 	isStuck bool
+	// loaded are the CAs that etcd was started under, by plane, of a publication of this revision, and starts counts its starts.
+	loaded   map[contract.Plane][]*x509.Certificate
+	revision int64
+	starts   int
 }
 
 // play plays kubelet and agent of every pod once: it gets an address, asks for certificates, and starts etcd on them.
@@ -69,15 +75,42 @@ func (a *agent) load(w *world, pod *corev1.Pod) {
 	if a.isStuck {
 		return
 	}
-	a.report = &publication.Report{Revision: 1, StartedAt: noon(), Roles: map[publication.Role]publication.RoleReport{}}
 	secret := w.secret(w.namespace, pod.Name)
-	for _, plane := range contract.Planes() {
-		anchors, err := pki.ParseBundle(secret.Data[plane.AnchorsKey()])
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		a.report.Roles[plane.Role()] = publication.RoleReportOf(w.chain(pod, plane), anchors)
+	published, err := publication.ParsePublication(secret.Data[keyturnagent.PublicationKey])
+	if err != nil {
+		w.t.Fatal(err)
 	}
+	mounted := anchorsIn(w.t, secret.Data, published)
+	asked, _ := strconv.ParseInt(pod.Annotations[contract.RestartAnnotation], 10, 64) // 0 with an error
+	if a.loaded == nil || a.revision < asked && asked <= published.Revision {
+		a.loaded, a.revision, a.starts = mounted, published.Revision, a.starts+1
+	}
+	a.report = &publication.Report{
+		Revision: a.revision, StartedAt: noon(), Mounted: &published, Roles: map[publication.Role]publication.RoleReport{}, Certificates: map[string][]byte{},
+	}
+	for _, plane := range contract.Planes() {
+		a.report.Roles[plane.Role()] = publication.RoleReportOf(w.chain(pod, plane), a.loaded[plane])
+		for _, certificate := range slices.Concat(w.chain(pod, plane), a.loaded[plane], mounted[plane]) {
+			a.report.Certificates[pki.FingerprintOf(certificate).String()] = certificate.Raw
+		}
+	}
+	a.report.Roles[publication.AgentRole] = publication.RoleReportOf(w.chain(pod, contract.ClientPlane), mounted[contract.ClientPlane])
+}
+
+// anchorsIn are the CAs of a Secret that its publication names, by plane.
+func anchorsIn(t *testing.T, data map[string][]byte, published publication.Publication) map[contract.Plane][]*x509.Certificate {
+	t.Helper()
+	anchors := map[contract.Plane][]*x509.Certificate{}
+	for _, plane := range contract.Planes() {
+		all, err := pki.ParseBundle(data[plane.AnchorsKey()])
+		if err != nil {
+			t.Fatal(err)
+		}
+		anchors[plane] = slices.DeleteFunc(all, func(ca *x509.Certificate) bool {
+			return !slices.Contains(published.Trust[plane.Role()], pki.FingerprintOf(ca).String())
+		})
+	}
+	return anchors
 }
 
 // playMounted plays a pod that asks for nothing: etcd starts with its container.
@@ -244,14 +277,19 @@ func (a *agent) mayStart(w *world, pod *corev1.Pod) bool {
 		w.t.Fatal(err)
 	}
 	secret := w.secret(w.namespace, pod.Name)
+	published, err := publication.ParsePublication(secret.Data[keyturnagent.PublicationKey])
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	for _, plane := range contract.Planes() {
-		anchors, err := pki.ParseBundle(secret.Data[plane.AnchorsKey()])
+		all, err := pki.ParseBundle(secret.Data[plane.AnchorsKey()])
 		if err != nil {
 			w.t.Fatal(err)
 		}
+		anchors, accepted := anchorsIn(w.t, secret.Data, published)[plane], enrollment.Accepted(all, pin.Trust[plane.Role()])
 		for _, anchor := range anchors {
-			if !slices.Contains(pin.Trust[plane.Role()], pki.FingerprintOf(anchor).String()) {
-				w.t.Fatalf("pod %s does not pin the CA of the %s plane", pod.Name, plane)
+			if !slices.ContainsFunc(accepted, func(c *x509.Certificate) bool { return pki.AuthorityIDOf(c) == pki.AuthorityIDOf(anchor) }) {
+				w.t.Fatalf("pod %s does not accept a CA of the %s plane", pod.Name, plane)
 			}
 		}
 		chain := w.chain(pod, plane)

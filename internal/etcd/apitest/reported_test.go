@@ -172,29 +172,6 @@ func TestAPodOfAMemberThatLacksItsLabelsIsReported(t *testing.T) {
 	}
 }
 
-func TestAnExpiredCAIsReported(t *testing.T) {
-	t.Parallel()
-	spec, life := of(1), metav1.Duration{Duration: 40 * time.Minute}
-	spec.TLS = &etcdv1beta2.TLSPolicy{Dynamic: &etcdv1beta2.DynamicTLS{
-		ClientCA: &etcdv1beta2.CertificateLife{Validity: life}, PeerCA: &etcdv1beta2.CertificateLife{Validity: life},
-		Leaf: &etcdv1beta2.LeafLife{Validity: metav1.Duration{Duration: 10 * time.Minute}},
-	}}
-	w := newWorld(t, spec)
-	w.bring()
-	w.setUnready(first)
-	w.clock.SetTime(noon().Add(41 * time.Minute))
-	w.reconcile()
-	for _, kind := range []string{etcdv1beta2.ConditionReady, etcdv1beta2.ConditionPKIReady} {
-		if condition := w.condition(kind); condition.Status != metav1.ConditionFalse || condition.Reason != "CAExpired" {
-			t.Errorf("the condition is %+v", condition)
-		}
-	}
-	if available := w.condition(etcdv1beta2.ConditionAvailable); available.Status != metav1.ConditionFalse {
-		t.Errorf("the condition is %+v", available)
-	}
-	w.atRest()
-}
-
 // No Secret of the operator's namespace is watched.
 func TestARestoredCAIsNoticed(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,10 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -155,7 +158,7 @@ func (a *accessPass) withdraw(ctx context.Context) error {
 // readMadeCAs reads CAs that the EtcdCluster's own reconcile makes, and the ledger.
 func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*model.Problem, error) {
 	names := p.cluster.Names
-	p.authorities.cas = map[contract.Plane]pki.Authority{}
+	p.authorities = newAuthorities()
 	problem, err := p.readLedger(ctx)
 	if problem != nil || err != nil {
 		p.lookAgain()
@@ -169,26 +172,36 @@ func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*mode
 		return nil, err
 	}
 	for _, plane := range planes {
-		stored := model.StoredCA{}
-		for name, to := range map[string]*map[string][]byte{
-			names.CAKeySecret(plane): &stored.Key, names.CACertSecret(plane): &stored.Cert,
-		} {
-			secret, err := p.private(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			*to = dataOf(secret)
+		act, err := p.lookAtCA(ctx, plane, trusted[plane])
+		if err != nil {
+			return nil, err
 		}
-		use, is := p.cluster.DecideCA(plane, stored, trusted[plane], p.now).(model.UseCA)
-		if !is || !p.etcd.DeletionTimestamp.IsZero() {
+		use, is := act.(model.UseCA)
+		if !is || p.now.After(use.CA.Certificate().NotAfter) || !p.etcd.DeletionTimestamp.IsZero() {
 			if hasCAs(p.etcd) {
 				p.lookAgain() // a lost Secret is restored, which no event tells of
 			}
 			return model.WithoutCA(names), nil
 		}
-		p.authorities.cas[plane] = use.CA
 	}
 	return nil, nil //nolint:nilnil // having no problem is no error
+}
+
+// errOtherSigner is a CA that has stopped signing since it was read.
+var errOtherSigner = errors.New("another CA signs now")
+
+// checkSigner fails when another client CA signs than that which was read. A former one leaves the members once the ledger has no
+// certificate of it: one that was signed after that CA has left, and recorded before this, is waited for.
+func (p *pass) checkSigner(ctx context.Context) error {
+	name := p.cluster.Names.CAKeySecret(contract.ClientPlane)
+	present, err := p.private(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(dataOf(present)[authority.KeyKey], dataOf(p.authorities.secrets[name])[authority.KeyKey]) {
+		return fmt.Errorf("issuing a certificate by Secret %s: %w", name, errOtherSigner)
+	}
+	return nil
 }
 
 // grant issues a certificate if one is due, and writes the Secret. It is in the ledger before it is in the Secret.
@@ -252,6 +265,9 @@ func (a *accessPass) issue(ctx context.Context, signed enroll.Signed, key []byte
 	holder := enroll.Holder{PodUID: string(a.access.UID), Plane: contract.ClientPlane}
 	a.ledger.issued.RecordClient(signed.Leaf, a.authorities.cas[contract.ClientPlane].Certificate(), holder, a.access.Namespace, a.now)
 	if err := a.writeLedger(ctx); err != nil {
+		return err
+	}
+	if err := a.checkSigner(ctx); err != nil {
 		return err
 	}
 	if err := a.writeAccess(ctx, signed.Answer, key); err != nil {

@@ -103,7 +103,7 @@ func (a *accessPass) secretIntent(answer string, key []byte) (kube.SecretIntent,
 		Namespace: a.access.Namespace, Name: model.AccessSecret(a.access),
 		Labels: map[string]string{model.ManagedByLabel: model.Manager, model.ClusterLabel: names.Cluster},
 		Owners: []metav1.OwnerReference{model.AccessOwner(a.access)},
-		Data:   model.AccessData(names, a.authorities.cas[contract.ClientPlane].Certificate(), chain, key),
+		Data:   model.AccessData(names, a.authorities.bundles[contract.ClientPlane], chain, key),
 	}, chain[0], nil
 }
 

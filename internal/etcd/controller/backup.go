@@ -236,7 +236,7 @@ func (b *backupPass) publish(ctx context.Context) ([]byte, error) {
 	if stored != nil && !b.backup.IsOwned(stored) && !b.backup.IsOrphan(stored) {
 		return nil, &foreignObjectError{"Secret", name}
 	}
-	published, data, err := model.MemberSecret(b.authorities.trust(), dataOf(stored), 0, b.now)
+	published, data, err := model.MemberSecret(model.Trust{Anchors: b.authorities.bundles}, dataOf(stored), 0, b.now)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func (b *backupPass) decide(pod *corev1.Pod) enroll.Outcome {
 func (b *backupPass) answer(ctx context.Context, pod *corev1.Pod, signed enroll.Signed) error {
 	holder := enroll.Holder{PodUID: string(pod.UID), Plane: contract.ClientPlane}
 	b.ledger.issued.RecordClient(signed.Leaf, b.authorities.cas[contract.ClientPlane].Certificate(), holder, b.backup.Namespace, b.now)
-	if err := b.writeLedger(ctx); err != nil {
+	if err := errors.Join(b.writeLedger(ctx), b.checkSigner(ctx)); err != nil {
 		return err
 	}
 	annotations := map[string]string{contract.ClientPlane.CertificateAnnotation(): signed.Answer}

@@ -17,10 +17,12 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // enroll answers the requests of all pods that were created for members, and publishes to them. What fails for one
@@ -71,35 +73,24 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 	if err := checkRoom(pod); err != nil {
 		return err
 	}
+	exchange := enroll.ExchangeOf(pod.Annotations)
+	if err := p.noteGiven(ctx, pod, member, exchange); err != nil {
+		return err
+	}
 	published, err := p.writeSecret(ctx, member.Name)
 	if err != nil {
 		return err
 	}
-	exchange := enroll.ExchangeOf(pod.Annotations)
-	outcomes := map[contract.Plane]enroll.Outcome{}
-	for _, plane := range contract.Planes() {
-		outcome, err := p.decide(pod, member, plane, exchange)
-		if err != nil {
-			return err
-		}
-		outcomes[plane] = outcome
+	outcomes, err := p.decideBoth(pod, member, exchange)
+	if err != nil {
+		return err
 	}
-	outcomes = exchange.Together(outcomes)
-	answers := map[contract.Plane]string{}
-	for _, plane := range contract.Planes() {
-		p.note(pod, plane, outcomes[plane], exchange.Requests[plane])
-		if issued, is := outcomes[plane].(enroll.Signed); is {
-			answers[plane] = issued.Answer
-			p.record(issued.Leaf, enroll.Holder{PodUID: string(pod.UID), Plane: plane})
-		}
-	}
-	if len(answers) > 0 {
-		if err := p.writeLedger(ctx); err != nil {
-			return err
-		}
+	answers, err := p.recordSigned(ctx, pod, exchange, outcomes)
+	if err != nil {
+		return err
 	}
 	annotations := exchange.Annotations(answers)
-	annotations[agent.PublishedAnnotation] = strconv.FormatInt(published.Revision, 10)
+	annotations[agent.PublishedAnnotation], annotations[agent.GivenAnnotation] = strconv.FormatInt(published.Revision, 10), pod.Annotations[agent.GivenAnnotation]
 	if err := p.changePod(ctx, pod, member, annotations); err != nil {
 		return err
 	}
@@ -111,13 +102,73 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 	return nil
 }
 
+// decideBoth says what becomes of the requests of a pod.
+func (p *pass) decideBoth(pod *corev1.Pod, member membership.Member, exchange enroll.Exchange) (map[contract.Plane]enroll.Outcome, error) {
+	outcomes := map[contract.Plane]enroll.Outcome{}
+	for _, plane := range contract.Planes() {
+		outcome, err := p.decide(pod, member, plane, exchange)
+		if err != nil {
+			return nil, err
+		}
+		outcomes[plane] = outcome
+	}
+	return exchange.Together(outcomes), nil
+}
+
+// recordSigned writes what is signed for a pod into the ledger, and returns the answers.
+func (p *pass) recordSigned(ctx context.Context, pod *corev1.Pod, exchange enroll.Exchange, outcomes map[contract.Plane]enroll.Outcome) (map[contract.Plane]string, error) {
+	answers := map[contract.Plane]string{}
+	for _, plane := range contract.Planes() {
+		p.note(pod, plane, outcomes[plane], exchange.Requests[plane])
+		if issued, is := outcomes[plane].(enroll.Signed); is {
+			answers[plane] = issued.Answer
+			if err := p.record(pod, plane, issued.Leaf); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(answers) == 0 {
+		return answers, nil
+	}
+	return answers, p.writeLedger(ctx)
+}
+
+// noteGiven notes on a pod which CAs it is given, before they are: what its etcd may trust is known by nothing else once the
+// Secret names others.
+func (p *pass) noteGiven(ctx context.Context, pod *corev1.Pod, member membership.Member, exchange enroll.Exchange) error {
+	trust, err := p.trustOf(ctx, pod.Name)
+	if err != nil {
+		return err
+	}
+	given, next := givenTo(pod), domains.GivenBy(publication.Publication{Trust: trust.Roles()})
+	if given.Covers(next) {
+		return nil
+	}
+	note, err := publication.ParseGiven(pod.Annotations[agent.GivenAnnotation]).With(next).Newest().Encode()
+	if err != nil {
+		return fmt.Errorf("noting what pod %s is given: %w", pod.Name, err)
+	}
+	annotations := exchange.Annotations(nil)
+	annotations[agent.PublishedAnnotation], annotations[agent.GivenAnnotation] = pod.Annotations[agent.PublishedAnnotation], note
+	if err := p.changePod(ctx, pod, member, annotations); err != nil {
+		return err
+	}
+	pod.Annotations[agent.GivenAnnotation] = note
+	return nil
+}
+
 // record records what is signed for a member.
-func (p *pass) record(leaf *x509.Certificate, holder enroll.Holder) {
+func (p *pass) record(pod *corev1.Pod, plane contract.Plane, leaf *x509.Certificate) error {
+	given, err := p.authorities.decided.To(pod.Name, plane)
+	if err != nil {
+		return err
+	}
 	record := p.ledger.issued.Record
 	if p.cluster.TLS.Attestation == etcdv1beta2.AttestationAnnotation {
 		record = p.ledger.issued.RecordUnattested
 	}
-	record(leaf, p.authorities.cas[holder.Plane].Certificate(), holder, p.now)
+	record(leaf, given.Signer.Certificate(), enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
+	return nil
 }
 
 // errNoRoom is a pod into which no certificate can be written: what would be signed for it only fills the ledger.
@@ -150,6 +201,10 @@ func (p *pass) decide(pod *corev1.Pod, member membership.Member, plane contract.
 	if err != nil {
 		return nil, fmt.Errorf("naming member %s: %w", pod.Name, err)
 	}
+	given, err := p.authorities.decided.To(pod.Name, plane)
+	if err != nil {
+		return nil, err
+	}
 	other := contract.PeerPlane
 	if plane == contract.PeerPlane {
 		other = contract.ClientPlane
@@ -163,7 +218,7 @@ func (p *pass) decide(pod *corev1.Pod, member membership.Member, plane contract.
 		Request: exchange.Requests[plane], Answer: exchange.Answers[plane], Other: exchange.Requests[other],
 		IsShared: exchange.IsShared, MayShare: p.cluster.TLS.Attestation == etcdv1beta2.AttestationAnnotation, IsAttested: p.isAttested(pod),
 		SANs: sans, Usages: model.Usages(plane), Validity: p.cluster.TLS.LeafValidity,
-		CA: p.authorities.cas[plane], Ledger: p.ledger.issued, Now: p.now,
+		CA: given.Signer, Ledger: p.ledger.issued, Now: p.now,
 	}), nil
 }
 

@@ -18,8 +18,8 @@ func (p *pass) trusted() map[contract.Plane][]*x509.Certificate {
 			trusted[plane] = secret.CAs()
 		}
 	}
-	for plane, ca := range p.authorities.cas {
-		trusted[plane] = []*x509.Certificate{ca.Certificate()}
+	for plane := range p.authorities.cas {
+		trusted[plane] = p.authorities.trusted(plane)
 	}
 	return trusted
 }

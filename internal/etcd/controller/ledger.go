@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +14,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -48,10 +51,11 @@ func (p *pass) readLedger(ctx context.Context) (*model.Problem, error) {
 	return nil, err
 }
 
-// living are the namespaces of all that has certificates of the cluster, by their UIDs, empty for members. What the cache
-// does not show yet only loses the dates of its certificates.
+// living are the namespaces of all that has certificates of the cluster, by their UIDs, empty for members, and keeps what
+// applications and backups are called. What the cache does not show yet only loses the dates of its certificates.
 func (p *pass) living(ctx context.Context) (map[string]string, error) {
 	living := map[string]string{}
+	p.clients = map[string]string{}
 	for _, member := range p.etcd.Status.MemberStatuses {
 		living[string(member.PodUID)] = ""
 	}
@@ -61,6 +65,7 @@ func (p *pass) living(ctx context.Context) (map[string]string, error) {
 	}
 	for i := range backups.Items {
 		living[string(backups.Items[i].Status.PodUID)] = p.etcd.Namespace
+		p.clients[string(backups.Items[i].Status.PodUID)] = "EtcdBackup " + p.etcd.Namespace + "/" + backups.Items[i].Name
 	}
 	if !p.options.GrantsAccess {
 		return living, nil
@@ -71,6 +76,7 @@ func (p *pass) living(ctx context.Context) (map[string]string, error) {
 	}
 	for i := range accesses.Items {
 		living[string(accesses.Items[i].UID)] = accesses.Items[i].Namespace
+		p.clients[string(accesses.Items[i].UID)] = "EtcdAccess " + accesses.Items[i].Namespace + "/" + accesses.Items[i].Name
 	}
 	return living, nil
 }
@@ -86,13 +92,24 @@ func (p *pass) addPresented() {
 		exchange := enroll.ExchangeOf(pod.Annotations)
 		for _, plane := range contract.Planes() {
 			chain, err := enroll.Chain(exchange.Answers[plane])
-			ca := p.authorities.cas[plane].Certificate()
 			// Another process may have put the certificate of another member there.
-			if err == nil && pki.IssuedBy(chain[0], ca) && pki.HasSubject(chain[0], enroll.Subject(pod.Name)) {
-				p.ledger.issued.RecordUnattested(chain[0], ca, enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
+			if err != nil || !pki.HasSubject(chain[0], enroll.Subject(pod.Name)) {
+				continue
+			}
+			if i := slices.IndexFunc(p.anchors(plane), func(ca *x509.Certificate) bool { return pki.IssuedBy(chain[0], ca) }); i >= 0 {
+				p.ledger.issued.RecordUnattested(chain[0], p.anchors(plane)[i], enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
 			}
 		}
 	}
+}
+
+// anchors are the CA certificates of a plane in the Secrets of its CA.
+func (p *pass) anchors(plane contract.Plane) []*x509.Certificate {
+	anchors := authority.PublishedCAs(dataOf(p.authorities.secrets[p.cluster.Names.CACertSecret(plane)]))
+	for _, anchor := range authority.StoredAnchors(p.storedCA(p.cluster.Names.TrustedCertsSecret(plane))) {
+		anchors = append(anchors, anchor.Certificate)
+	}
+	return anchors
 }
 
 // recordExposed records keys whose private keys are seen, before that is reported and before they can be asked with.

@@ -41,7 +41,7 @@ func (p *pass) changeMembers(ctx context.Context) []error {
 	for err := p.do(ctx, decision.Act, connection); err != nil; err = p.do(ctx, decision.Act, connection) {
 		failed = append(failed, err)
 		others, isOther := observed.Blocking(decision.Act)
-		if !isOther {
+		if !isOther || mayHaveRestarted(decision.Act, err) {
 			break
 		}
 		observed, decision = others, membership.Decide(others)
@@ -89,6 +89,8 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 		claim := &corev1.PersistentVolumeClaim{}
 		claim.Namespace, claim.Name, claim.UID = p.etcd.Namespace, p.cluster.Names.Claim(act.Name), types.UID(act.UID)
 		return kube.Delete(ctx, p.options.Client, claim)
+	case membership.Restart:
+		return p.restart(ctx, act)
 	case membership.SetMembers:
 		p.wakeAt(p.now.Add(again))
 		return p.setStart(ctx, act.Name, model.Start{Members: act.Members})
@@ -127,6 +129,7 @@ func (p *pass) observe() membership.Observed {
 	if health := p.looks.health(p.cluster.Names.NamespacedName()); health != nil {
 		o.Known = health.Known
 	}
+	due := p.restartsDue()
 	for name, pod := range p.pods {
 		start, _ := contract.ParseStart(pod.Annotations[contract.StartAnnotation]) // what cannot be read is written again
 		o.Pods[name] = membership.Pod{
@@ -134,6 +137,7 @@ func (p *pass) observe() membership.Observed {
 			HasOldSpec: p.cluster.HasOldSpec(pod), AwaitsMount: p.awaitsMount(pod), IsDown: isDown(pod),
 			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod), IsEmptied: isEmptied(pod),
 			HasJoined: start.HasJoined, Members: start.Names(), Version: pod.Annotations[model.VersionAnnotation],
+			Due: due[name], AskedRevision: askedRevision(pod),
 		}
 	}
 	for _, member := range p.members {

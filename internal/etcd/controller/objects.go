@@ -17,6 +17,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -230,7 +231,7 @@ func (r *Reconciler) applyOne(ctx context.Context, owner metav1.Object, isOrphan
 
 // writeSecret writes what a member is to trust.
 func (p *pass) writeSecret(ctx context.Context, member string) (publication.Publication, error) {
-	stored, err := p.secret(ctx, types.NamespacedName{Namespace: p.etcd.Namespace, Name: member})
+	stored, err := p.memberSecret(ctx, member)
 	if err != nil {
 		return publication.Publication{}, err
 	}
@@ -241,15 +242,59 @@ func (p *pass) writeSecret(ctx context.Context, member string) (publication.Publ
 		}
 		before = stored.Data
 	}
-	published, data, err := model.MemberSecret(p.authorities.trust(), before, told(p.pods[member]), p.now)
+	trust, err := p.trustOf(ctx, member)
 	if err != nil {
 		return publication.Publication{}, err
 	}
-	_, err = kube.WriteSecret(ctx, p.options.Client, fieldOwner, stored, kube.SecretIntent{
+	if !trust.IsComplete() {
+		return publication.Publication{}, fmt.Errorf("writing Secret %s: %w", member, errNoTrust)
+	}
+	published, data, err := model.MemberSecret(trust, before, told(p.pods[member]), p.now)
+	if err != nil {
+		return publication.Publication{}, err
+	}
+	written, err := kube.WriteSecret(ctx, p.options.Client, fieldOwner, stored, kube.SecretIntent{
 		Namespace: p.etcd.Namespace, Name: member, Labels: p.cluster.MemberLabels(member),
 		Owners: []metav1.OwnerReference{p.cluster.Owner()}, Data: data,
 	})
-	return published, err
+	if err != nil {
+		return publication.Publication{}, err
+	}
+	p.secrets[member] = &written
+	return published, nil
+}
+
+// memberSecret is the Secret of a member, which is read once in a reconcile; nil when there is none.
+func (p *pass) memberSecret(ctx context.Context, member string) (*corev1.Secret, error) {
+	if stored, isRead := p.secrets[member]; isRead {
+		return stored, nil
+	}
+	stored, err := p.secret(ctx, p.inNamespace(member))
+	if err == nil {
+		p.secrets[member] = stored
+	}
+	return stored, err
+}
+
+// errNoTrust is a plane in which a member is to trust nothing. Its Secret stays as it is.
+var errNoTrust = errors.New("no CA of a plane is known")
+
+func publicationIn(secret *corev1.Secret) (publication.Publication, error) {
+	return publication.ParsePublication(secret.Data[agent.PublicationKey])
+}
+
+// pinOf is the publication that a pod was created under; zero where it cannot be read.
+func pinOf(pod *corev1.Pod) publication.Publication {
+	pin, err := publication.ParsePublication([]byte(pod.Annotations[agent.PinAnnotation]))
+	if err != nil {
+		return publication.Publication{}
+	}
+	return pin
+}
+
+// givenTo are the CAs that a pod was created to accept, and those that it was given since.
+func givenTo(pod *corev1.Pod) publication.Given {
+	return domains.GivenBy(pinOf(pod)).With(publication.ParseGiven(pod.Annotations[agent.GivenAnnotation]))
 }
 
 // told is the newest revision that a pod is known to have.
@@ -257,15 +302,11 @@ func told(pod *corev1.Pod) int64 {
 	if pod == nil {
 		return 0
 	}
-	pin, err := publication.ParsePublication([]byte(pod.Annotations[agent.PinAnnotation]))
-	if err != nil {
-		pin = publication.Publication{}
-	}
 	newest, err := strconv.ParseInt(pod.Annotations[agent.PublishedAnnotation], 10, 64)
 	if err != nil {
 		newest = 0
 	}
-	return max(pin.Revision, newest)
+	return max(pinOf(pod).Revision, newest)
 }
 
 // secret reads a Secret past the cache, which holds none; nil when there is none.

@@ -22,6 +22,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -32,11 +33,12 @@ import (
 )
 
 const (
-	// fieldOwner owns what this controller applies, podOwner what it changes of pods that it has created, and startOwner
-	// how etcd starts in them.
-	fieldOwner = model.Manager
-	podOwner   = model.Manager + "-pods"
-	startOwner = model.Manager + "-starts"
+	// fieldOwner owns what this controller applies, podOwner what it changes of pods that it has created, startOwner
+	// how etcd starts in them, and restartOwner when it is started again.
+	fieldOwner   = model.Manager
+	podOwner     = model.Manager + "-pods"
+	startOwner   = model.Manager + "-starts"
+	restartOwner = model.Manager + "-restarts"
 	// finalizer keeps an EtcdCluster until its CAs are deleted, after its last pod.
 	finalizer = "keyturn.dev/etcd-cas"
 	// again is how soon etcd is asked again what nobody tells of: a learner that catches up, a server that starts.
@@ -79,8 +81,10 @@ type Reconciler struct {
 	appliers      *kube.Appliers
 	podAppliers   *kube.Appliers
 	startAppliers *kube.Appliers
-	denials       *denials
-	refusals      *refusals
+	// restartAppliers ask for starts of etcd in its pod.
+	restartAppliers *kube.Appliers
+	denials         *denials
+	refusals        *refusals
 	// accessed watches the Secrets that EtcdAccesses depend on.
 	accessed *kube.Named
 	// makingCA is held while a CA of the operator is read or made.
@@ -100,12 +104,14 @@ func New(options Options) *Reconciler {
 		appliers:      kube.NewAppliers(options.Client, fieldOwner),
 		podAppliers:   kube.NewAppliers(options.Client, podOwner),
 		startAppliers: kube.NewAppliers(options.Client, startOwner),
-		denials:       newDenials(),
-		refusals:      newRefusals(),
-		attested:      make(chan event.GenericEvent),
-		accessed:      kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
-		noticed:       make(chan event.GenericEvent),
-		looks:         newLooks(options.Metrics),
+
+		restartAppliers: kube.NewAppliers(options.Client, restartOwner),
+		denials:         newDenials(),
+		refusals:        newRefusals(),
+		attested:        make(chan event.GenericEvent),
+		accessed:        kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
+		noticed:         make(chan event.GenericEvent),
+		looks:           newLooks(options.Metrics),
 	}
 	r.poller = reports.New(reports.Options{Clock: options.Clock, Agents: options.Agents, Changed: r.notice})
 	return r
@@ -122,6 +128,13 @@ type pass struct {
 	// authorities are the CAs and the operator's own certificate.
 	authorities authorities
 	ledger      ledger
+	// clients are what applications and backups are called in the ledger, by their UIDs.
+	clients map[string]string
+	// secrets are those of members, as they were read, by member. coming are members that have no pod yet.
+	secrets map[string]*corev1.Secret
+	coming  []string
+	// unsigned are the planes whose CA the operator's CA should sign, and cannot.
+	unsigned map[contract.Plane]bool
 	// place is the UID of the namespace of the cluster, empty until it is read.
 	place       types.UID
 	attestation attestation.Verdict

@@ -56,10 +56,10 @@ func (p *pass) remove(ctx context.Context) error {
 // removePrivate deletes the Secrets of the cluster in the operator's namespace.
 func (p *pass) removePrivate(ctx context.Context) error {
 	names := p.cluster.Names
-	private := make([]string, 0, 1+2*len(contract.Planes()))
+	private := make([]string, 0, 1+3*len(contract.Planes()))
 	private = append(private, names.OperatorSecret())
 	for _, plane := range contract.Planes() {
-		private = append(private, names.CACertSecret(plane), names.CAKeySecret(plane))
+		private = append(private, names.TrustedCertsSecret(plane), names.CACertSecret(plane), names.CAKeySecret(plane))
 	}
 	for _, name := range private {
 		secret, err := p.ownSecret(ctx, name)
@@ -88,6 +88,7 @@ func (p *pass) release(ctx context.Context) error {
 	p.appliers.Forget(p.etcd.UID)
 	p.podAppliers.Forget(p.etcd.UID)
 	p.startAppliers.Forget(p.etcd.UID)
+	p.restartAppliers.Forget(p.etcd.UID)
 	p.refusals.keep(p.etcd.UID, nil)
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -81,7 +80,7 @@ func (p *pass) target(pod *corev1.Pod) reports.Target {
 // lifeOf changes with what makes another report of a pod's agent likely.
 func lifeOf(pod *corev1.Pod, exchange enroll.Exchange) string {
 	var life strings.Builder
-	fmt.Fprintf(&life, "%s %t %s %s", pod.Status.PodIP, isReady(pod), pod.Annotations[agent.PublishedAnnotation], etcdIn(pod).ContainerID)
+	fmt.Fprintf(&life, "%s %t %s %s %s", pod.Status.PodIP, isReady(pod), pod.Annotations[agent.PublishedAnnotation], pod.Annotations[contract.RestartAnnotation], etcdIn(pod).ContainerID)
 	for _, plane := range contract.Planes() {
 		fmt.Fprintf(&life, " %x", sha256.Sum256([]byte(exchange.Answers[plane])))
 	}
@@ -96,11 +95,6 @@ func (p *pass) leavesOf(pod *corev1.Pod, exchange enroll.Exchange) []string {
 		return nil
 	}
 	return []string{mtls.Fingerprint(chain[0].Raw)}
-}
-
-// credentials are how the operator proves itself to agents, and recognises them.
-func (a authorities) credentials() mtls.Credentials {
-	return mtls.Credentials{Identity: a.operator.certificate(), Anchors: []*x509.Certificate{a.cas[contract.ClientPlane].Certificate()}}
 }
 
 // certificate is the identity as crypto/tls wants it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -34,14 +35,14 @@ func isShown(known map[contract.Plane]model.Trusted) bool {
 	return !slices.ContainsFunc(contract.Planes(), func(plane contract.Plane) bool { return !known[plane].IsShown() })
 }
 
-// pinned are the CAs that the pods of members were created to accept.
+// pinned are the CAs that the pods of members were created to accept, and those that they were given since.
 func (p *pass) pinned(members []membership.Member, plane contract.Plane) (pinned [][]pki.Fingerprint) {
 	for _, member := range members {
 		pod := p.pods[member.Name]
 		if pod == nil || string(pod.UID) != member.PodUID {
 			continue
 		}
-		if cas := namedCAs([]byte(pod.Annotations[agent.PinAnnotation]), plane); len(cas) > 0 {
+		if cas := model.Fingerprints(givenTo(pod)[domains.Of(plane)]); len(cas) > 0 {
 			pinned = append(pinned, cas)
 		}
 	}
@@ -65,11 +66,11 @@ func (p *pass) addOperator(ctx context.Context, known map[contract.Plane]model.T
 	if err != nil {
 		return err
 	}
-	if anchor, err := pki.FirstCertificate(dataOf(stored)[model.OperatorAnchorsEntry]); err == nil {
-		trusted := known[contract.ClientPlane]
+	trusted := known[contract.ClientPlane]
+	for _, anchor := range certificatesIn(dataOf(stored)[model.OperatorAnchorsEntry]) {
 		trusted.Used = append(trusted.Used, pki.FingerprintOf(anchor))
-		known[contract.ClientPlane] = trusted
 	}
+	known[contract.ClientPlane] = trusted
 	return nil
 }
 

@@ -111,9 +111,9 @@ func UnwritableSecret(name string, err error) *Problem {
 }
 
 // AccessData is what the Secret of an EtcdAccess holds. key is nil where the application has its own.
-func AccessData(cluster Names, ca *x509.Certificate, chain []*x509.Certificate, key []byte) map[string][]byte {
+func AccessData(cluster Names, cas, chain []*x509.Certificate, key []byte) map[string][]byte {
 	data := map[string][]byte{
-		OperatorAnchorsEntry: pki.EncodeBundle(ca), OperatorCertEntry: pki.EncodeBundle(chain...),
+		OperatorAnchorsEntry: pki.EncodeBundle(cas...), OperatorCertEntry: pki.EncodeBundle(chain...),
 		endpointsEntry: []byte(cluster.clientEndpoint()),
 	}
 	if key != nil {

@@ -14,7 +14,6 @@ import (
 const (
 	CALost        Reason = "CALost"
 	CAUnusable    Reason = "CAUnusable"
-	CAExpired     Reason = "CAExpired"
 	ForeignObject Reason = "ForeignObject"
 	BadLedger     Reason = "LedgerUnreadable"
 	RoleBound     Reason = "RoleBoundElsewhere"
@@ -69,11 +68,8 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, trusted Trusted
 		if err != nil {
 			return HoldCA{Problem{CAUnusable, fmt.Sprintf("The %s CA cannot sign: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the Secrets %s and %s in the operator's namespace.", plane, err, key, cert)}}
 		}
-		if trusted.isAnother(ca) {
+		if trusted.isAnother(authority.PublishedCAs(stored.Cert)) {
 			return HoldCA{c.changed(plane, ca, trusted)}
-		}
-		if end := ca.Certificate().NotAfter; now.After(end) {
-			return HoldCA{Problem{CAExpired, fmt.Sprintf("The %s CA expired at %s. No certificate of it is accepted any more, and nothing of this cluster is changed. Create another EtcdCluster, and restore a backup into it.", plane, end.UTC().Format(time.RFC3339))}}
 		}
 		return UseCA{ca}
 	case trusted.exists() || stored.Cert != nil:
@@ -96,12 +92,12 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, trusted Trusted
 // caSpec is a CA for the names of this cluster. Its own name is that of package authority, whose successors count on from v0.
 func (c Cluster) caSpec(plane contract.Plane, now time.Time) pki.CASpec {
 	return pki.CASpec{
-		Subject:  pki.Subject{Organization: c.Names.Namespace, CommonName: fmt.Sprintf("%s %s-ca v0", c.Names.Cluster, plane)},
+		Subject:  pki.Subject{Organization: c.Names.Namespace, CommonName: c.Names.CAName(plane) + " v0"},
 		Key:      pki.DefaultCAKey(c.TLS.Algorithm),
 		Validity: c.TLS.CAValidity[plane],
 		Now:      now,
 
-		PermittedDNS: c.domains(plane),
+		PermittedDNS: c.Domains(plane),
 	}
 }
 
@@ -119,7 +115,7 @@ func (c Cluster) DecideOperator(ca pki.Authority, stored map[string][]byte, now 
 	decision := authority.DecideLeaf(authority.LeafInput{
 		Stored: authority.StoredLeaf{Certificates: stored[OperatorCertEntry], Key: stored[OperatorKeyEntry]},
 		Want: authority.WantedLeaf{
-			Subject: want.Subject, Key: c.OperatorKey(), Authority: ca, Validity: want.Validity, Renewal: c.OperatorRenewal(),
+			Subject: want.Subject, Key: c.OperatorKey(), Authority: ca, Chain: ca.Presents(), Validity: want.Validity, Renewal: c.OperatorRenewal(),
 		},
 		Window: authority.Window{Open: true}, Now: now,
 	})

@@ -197,8 +197,8 @@ func (c Cluster) SANs(plane contract.Plane, member string, addresses []string) (
 	return pki.NewSANs(names...)
 }
 
-// domains are those that the names of all members are in.
-func (c Cluster) domains(plane contract.Plane) []string {
+// Domains are those that the names of all members are in.
+func (c Cluster) Domains(plane contract.Plane) []string {
 	members := fmt.Sprintf("%s.%s.svc", c.Names.PeerService(), c.Names.Namespace)
 	domains := []string{members, members + "." + c.settings.ClusterDomain}
 	if plane == contract.ClientPlane {

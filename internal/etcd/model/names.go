@@ -92,6 +92,9 @@ func (n Names) scheme() string {
 	return "https://"
 }
 
+// CAName is the common name of the CA of a plane, without the number of its key.
+func (n Names) CAName(plane contract.Plane) string { return fmt.Sprintf("%s %s-ca", n.Cluster, plane) }
+
 // CAKeySecret and CACertSecret are the Secrets of the CA of a plane, in the operator's namespace. No namespace has a
 // dot in its name, so that those of two clusters never meet.
 func (n Names) CAKeySecret(plane contract.Plane) string {
@@ -100,6 +103,11 @@ func (n Names) CAKeySecret(plane contract.Plane) string {
 
 // CACertSecret see CAKeySecret.
 func (n Names) CACertSecret(plane contract.Plane) string { return n.CAKeySecret(plane) + "-cert" }
+
+// TrustedCertsSecret is the Secret with the CAs of a plane that members trust, in the operator's namespace.
+func (n Names) TrustedCertsSecret(plane contract.Plane) string {
+	return n.CAKeySecret(plane) + "-trusted-certs"
+}
 
 // OperatorSecret is the Secret of the operator's certificate as a client of the cluster, in the operator's namespace.
 func (n Names) OperatorSecret() string {

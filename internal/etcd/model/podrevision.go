@@ -87,7 +87,7 @@ func (c Cluster) userAnnotations() map[string]string {
 	}
 	for _, own := range []string{
 		contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation, agent.PinAnnotation,
-		AttestationAnnotation, TrustAnnotation, VersionAnnotation, RevisionAnnotation, contract.StartAnnotation,
+		AttestationAnnotation, TrustAnnotation, VersionAnnotation, RevisionAnnotation, contract.StartAnnotation, contract.RestartAnnotation,
 	} {
 		delete(annotations, own)
 	}

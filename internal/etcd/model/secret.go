@@ -16,6 +16,8 @@ import (
 type Trust struct {
 	// Anchors are the CA certificates of the cluster that a plane accepts.
 	Anchors map[contract.Plane][]*x509.Certificate
+	// Proofs are those that show a pod that it may trust these: see package enrollment.
+	Proofs map[contract.Plane][]*x509.Certificate
 	// Operators are the operator's own certificates as a client.
 	Operators []*x509.Certificate
 }
@@ -28,7 +30,7 @@ func MemberSecret(trust Trust, stored map[string][]byte, told int64, now time.Ti
 		previous = publication.Publication{}
 	}
 	next := publication.Next(previous, told, publication.Content{
-		Trust: trust.roles(), Loading: publication.LoadByRestart, Operators: trust.Operators,
+		Trust: trust.Roles(), Loading: publication.LoadByRestart, Operators: trust.Operators,
 	}, now)
 	encoded, err := next.Encode()
 	if err != nil {
@@ -36,12 +38,29 @@ func MemberSecret(trust Trust, stored map[string][]byte, told int64, now time.Ti
 	}
 	data := map[string][]byte{agent.PublicationKey: encoded}
 	for _, plane := range contract.Planes() {
-		data[plane.AnchorsKey()] = pki.EncodeBundle(trust.Anchors[plane]...)
+		data[plane.AnchorsKey()] = pki.EncodeBundle(trust.bundle(plane)...)
 	}
 	return next, data, nil
 }
 
-func (t Trust) roles() map[publication.Role][]string {
+// IsComplete reports whether there is a CA to be trusted in each plane.
+func (t Trust) IsComplete() bool {
+	return !slices.ContainsFunc(contract.Planes(), func(plane contract.Plane) bool { return len(t.Anchors[plane]) == 0 })
+}
+
+// bundle is what the Secret has of a plane.
+func (t Trust) bundle(plane contract.Plane) []*x509.Certificate {
+	bundle := slices.Clone(t.Anchors[plane])
+	for _, proof := range t.Proofs[plane] {
+		if !slices.ContainsFunc(bundle, proof.Equal) {
+			bundle = append(bundle, proof)
+		}
+	}
+	return bundle
+}
+
+// Roles are the names of the CA certificates by the role that accepts them.
+func (t Trust) Roles() map[publication.Role][]string {
 	roles := map[publication.Role][]string{}
 	for plane, anchors := range t.Anchors {
 		named := make([]string, 0, len(anchors))

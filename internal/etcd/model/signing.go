@@ -219,7 +219,7 @@ func (o OperatorCA) DecideSignedOutside(stored StoredCA, longest time.Duration, 
 }
 
 func (o OperatorCA) holdForSigner(cause string) CAAct {
-	return HoldCA{Problem{WaitingForSigner, fmt.Sprintf("The operator's %s CA has no certificate of the outside PKI by which it could sign the CA of this cluster: %s. No CA and no member is created. %s.", o.Plane, cause, o.remedy())}}
+	return HoldCA{Problem{WaitingForSigner, fmt.Sprintf("The operator's %s CA has no certificate of the outside PKI by which it could sign the CA of this cluster: %s. No CA of a cluster is created, renewed or replaced. %s.", o.Plane, cause, o.remedy())}}
 }
 
 // RequestIn is the request of the CA in the status of an EtcdPKI.

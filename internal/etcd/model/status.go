@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
@@ -24,6 +25,7 @@ const (
 	Paused         Reason = "Paused"
 	RequestDenied  Reason = "RequestDenied"
 	CAsCreated     Reason = "CAsCreated"
+	Rotating       Reason = "Rotating"
 	fieldsReason   Reason = NotSupported
 	insecureReason Reason = "Insecure"
 	maxNamedFields        = 20
@@ -37,6 +39,8 @@ type Seen struct {
 	Members []etcdv1beta2.MemberStatus
 	// Running are the versions of their pods.
 	Running map[string]string
+	// Rotating says which CAs are being renewed or replaced, and what that waits for; empty when none is.
+	Rotating string
 	// Problem is why the cluster is not as its spec says; nil when only readiness counts.
 	Problem *Problem
 	Ignored []string
@@ -120,7 +124,7 @@ func (c Cluster) sorted(members []etcdv1beta2.MemberStatus) []etcdv1beta2.Member
 
 func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []metav1.Condition {
 	conditions := append([]metav1.Condition{c.ready(status, seen), available(status)},
-		slices.Concat(pkiReady(seen), c.attested(seen), certificatesLoaded(status.MemberStatuses, seen), healthy(seen), c.volumesDiffer(seen.Volumes), watchDenied(seen.Denied))...)
+		slices.Concat(pkiReady(seen), c.attested(seen), certificatesLoaded(status.MemberStatuses, seen), healthy(seen), c.volumesDiffer(seen.Volumes), rotatingCAs(seen.Rotating), watchDenied(seen.Denied))...)
 	if len(seen.Ignored) > 0 {
 		named := seen.Ignored[:min(len(seen.Ignored), maxNamedFields)]
 		conditions = append(conditions, newCondition(etcdv1beta2.ConditionFieldsIgnored, metav1.ConditionTrue, fieldsReason,
@@ -174,11 +178,18 @@ func pkiReady(seen Seen) []metav1.Condition {
 	switch {
 	case seen.HasCAs:
 		return []metav1.Condition{newCondition(etcdv1beta2.ConditionPKIReady, metav1.ConditionTrue, CAsCreated, "The cluster has its CAs.")}
-	case seen.Problem != nil && slices.Contains([]Reason{WaitingForSigner, AnotherOperatorPKI, CALost, CAUnusable, CAChanged, CAExpired}, seen.Problem.Reason):
+	case seen.Problem != nil && slices.Contains([]Reason{WaitingForSigner, AnotherOperatorPKI, CALost, CAUnusable, CAChanged}, seen.Problem.Reason):
 		return []metav1.Condition{newCondition(etcdv1beta2.ConditionPKIReady, metav1.ConditionFalse, seen.Problem.Reason, seen.Problem.Message)}
 	default:
 		return nil
 	}
+}
+
+func rotatingCAs(message string) []metav1.Condition {
+	if message == "" {
+		return nil
+	}
+	return []metav1.Condition{newCondition(etcdv1beta2.ConditionRotatingCAs, metav1.ConditionTrue, Rotating, excerpt.Of(message, excerpt.Foreign))}
 }
 
 // watchDenied is one condition for all watches: a type is there once. The reason is that of the first.

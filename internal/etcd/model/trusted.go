@@ -1,6 +1,7 @@
 package model
 
 import (
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +18,7 @@ const CAChanged Reason = "CAChanged"
 type Trusted struct {
 	// HasMembers is true when members are recorded.
 	HasMembers bool
-	// Pinned are the CAs that each pod was created to accept: its agent accepts no others.
+	// Pinned are the CAs that each pod was created to accept, and those that it was given since.
 	Pinned [][]pki.Fingerprint
 	// Used are the CAs that records in the operator's namespace name.
 	Used []pki.Fingerprint
@@ -68,11 +69,12 @@ func (t Trusted) expected() []pki.Fingerprint {
 	})
 }
 
-// isAnother reports whether a CA is in fewer lists than it is missing from: a list that was changed is outweighed.
-func (t Trusted) isAnother(ca pki.Authority) bool {
+// isAnother reports whether the certificates of a CA, former ones included, are in fewer lists than they are missing from: a
+// list that was changed is outweighed.
+func (t Trusted) isAnother(certificates []*x509.Certificate) bool {
 	balance := 0
 	for _, list := range t.lists() {
-		if slices.Contains(list, pki.FingerprintOf(ca.Certificate())) {
+		if slices.ContainsFunc(certificates, func(c *x509.Certificate) bool { return slices.Contains(list, pki.FingerprintOf(c)) }) {
 			balance++
 		} else {
 			balance--

@@ -71,19 +71,24 @@ func anchors(missing *agent.Missing, plane contract.Plane, bundle []byte, publis
 // accepts reports whether the pin names a CA, or one of the mounted certificates shows that a CA which the pin accepts
 // has cross-signed it.
 func accepts(ca *x509.Certificate, mounted []*x509.Certificate, pinned []string) bool {
+	return slices.ContainsFunc(Accepted(mounted, pinned), func(c *x509.Certificate) bool { return pki.AuthorityIDOf(c) == pki.AuthorityIDOf(ca) })
+}
+
+// Accepted are those of the CA certificates that a pin names by their fingerprints, and those that one of them has signed. Each
+// signed CA may itself have signed the next one. Which of them have expired does not matter.
+func Accepted(certificates []*x509.Certificate, pinned []string) []*x509.Certificate {
 	var reached []*x509.Certificate
-	for _, certificate := range mounted {
+	for _, certificate := range certificates {
 		if slices.Contains(pinned, pki.FingerprintOf(certificate).String()) {
 			reached = append(reached, certificate)
 		}
 	}
-	// Each signed CA may itself have signed the next one.
 	for i := 0; i < len(reached); i++ {
-		for _, certificate := range mounted {
+		for _, certificate := range certificates {
 			if !slices.Contains(reached, certificate) && pki.CheckCA(certificate) == nil && pki.IssuedBy(certificate, reached[i]) {
 				reached = append(reached, certificate)
 			}
 		}
 	}
-	return slices.ContainsFunc(reached, func(c *x509.Certificate) bool { return pki.AuthorityIDOf(c) == pki.AuthorityIDOf(ca) })
+	return reached
 }

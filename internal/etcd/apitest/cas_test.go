@@ -1,0 +1,181 @@
+package apitest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/domains"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+func (w *world) clusterNames() model.Names {
+	return model.Names{Namespace: w.namespace, Cluster: cluster}
+}
+
+// asks annotates a Secret in the operator's namespace as a person does.
+func (w *world) asks(secret, annotation, value string) {
+	w.t.Helper()
+	stored := w.secret(w.private, secret)
+	before := stored.DeepCopy()
+	metav1.SetMetaDataAnnotation(&stored.ObjectMeta, annotation, value)
+	if err := w.person.Patch(w.t.Context(), stored, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// anchors are the CAs of the client plane that members are to trust.
+func (w *world) anchors() []authority.Anchor {
+	w.t.Helper()
+	return authority.StoredAnchors(authority.Stored{Exists: true, Data: w.secret(w.private, w.clusterNames().TrustedCertsSecret(contract.ClientPlane)).Data})
+}
+
+// granted is the certificate of the application, and how many CAs it trusts.
+func (w *world) granted() (issuer string, trusted int) {
+	w.t.Helper()
+	w.grants(w.namespace)
+	anchors, err := pki.ParseBundle(w.secret(w.namespace, application).Data["ca.crt"])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.clientLeaf(w.namespace).Issuer.CommonName, len(anchors)
+}
+
+// withApplication is a cluster whose agents report, with an application.
+func withApplication(t *testing.T, size int32) *world {
+	t.Helper()
+	w := reporting(t, size)
+	w.access(w.namespace, "")
+	if issuer, trusted := w.granted(); issuer != "my-cluster client-ca v0" || trusted != 1 {
+		t.Fatalf("the application has a certificate of %s, and trusts %d CAs", issuer, trusted)
+	}
+	return w
+}
+
+// comesTo plays everybody until a condition holds: kubelets, agents, the operator.
+func (w *world) comesTo(what string, holds func() bool) {
+	w.t.Helper()
+	const most = 60
+	for range most {
+		if holds() {
+			return
+		}
+		w.play()
+		w.poll(time.Second)
+		w.reconcile()
+		w.grants(w.namespace)
+	}
+	w.t.Fatalf("it does not come to pass that %s: %+v", what, w.status())
+}
+
+func TestTheClientCAIsReplacedAndWaitsForApplications(t *testing.T) {
+	t.Parallel()
+	w := withApplication(t, 3)
+	key := w.clusterNames().CAKeySecret(contract.ClientPlane)
+	w.asks(key, domains.ForceReplaceAnnotation, "true")
+	w.comesTo("the application has a certificate of the new CA", func() bool {
+		issuer, trusted := w.granted()
+		return issuer == "my-cluster client-ca v1" && trusted == 2
+	})
+	w.comesTo("the application is waited for", func() bool {
+		return strings.Contains(w.rotating(), "EtcdAccess "+w.namespace+"/"+application)
+	})
+	if anchors := w.anchors(); len(anchors) != 2 {
+		t.Fatalf("%d CAs are trusted while an application may use the old one", len(anchors))
+	}
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	w.asks(key, domains.ClientsMovedAnnotation, w.clock.Now().Format(time.RFC3339))
+	w.comesTo("the new CA is trusted alone", func() bool {
+		_, trusted := w.granted()
+		return len(w.anchors()) == 1 && w.anchors()[0].Certificate.Subject.CommonName == "my-cluster client-ca v1" && trusted == 1 && w.rotating() == ""
+	})
+	for _, member := range []string{first, second, third} {
+		if starts := w.agentOf(member).starts; starts != 2 {
+			t.Errorf("etcd of member %s was started %d times, want twice", member, starts)
+		}
+	}
+	w.toldAll("CaKeyReplacementStarted", "CaKeyReplaced", "MemberRestarted", "CaCertRemoved")
+	w.atRest()
+}
+
+// toldAll fails the test unless there is an event of each reason.
+func (w *world) toldAll(reasons ...string) {
+	w.t.Helper()
+	var events strings.Builder
+	for len(w.events.Events) > 0 {
+		events.WriteString(<-w.events.Events + "\n")
+	}
+	for _, reason := range reasons {
+		if !strings.Contains(events.String(), reason) {
+			w.t.Errorf("no event has the reason %s:\n%s", reason, events.String())
+		}
+	}
+}
+
+// rotating is what the status says of CAs that are being renewed or replaced.
+func (w *world) rotating() string {
+	w.t.Helper()
+	for _, condition := range w.status().Conditions {
+		if condition.Type == etcdv1beta2.ConditionRotatingCAs {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+// A request stays while the operator's CA cannot sign, and is served when it can.
+func TestAReplacementWaitsForTheOperatorsCA(t *testing.T) {
+	t.Parallel()
+	w := withApplication(t, 1)
+	lost := w.secret(w.private, "keyturn-etcd-operator-client-ca")
+	if err := w.person.Delete(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	key := w.clusterNames().CAKeySecret(contract.ClientPlane)
+	w.asks(key, domains.ForceReplaceAnnotation, "true")
+	w.reconcile()
+	if ready := w.condition(etcdv1beta2.ConditionReady); ready.Reason != "CALost" || w.secret(w.private, key).Annotations[domains.ForceReplaceAnnotation] == "" {
+		t.Errorf("Ready is %+v, and the request is gone", ready)
+	}
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lost.Namespace, Name: lost.Name, Labels: lost.Labels}, Data: lost.Data})
+	w.comesTo("there is another CA", func() bool { return len(w.anchors()) == 2 })
+}
+
+func TestACAIsRenewedAndLoadedBeforeTheOldOneEnds(t *testing.T) {
+	t.Parallel()
+	w := withApplication(t, 1)
+	former := w.anchors()[0].Certificate
+	w.clock.SetTime(former.NotAfter.Add(-14599 * time.Hour))
+	w.comesTo("the CA is renewed, and certificates are", func() bool {
+		return len(w.anchors()) == 2 && w.clientLeaf(w.namespace).NotAfter.After(w.clock.Now())
+	})
+	for _, anchor := range w.anchors() {
+		if pki.KeyIDOf(anchor.Certificate) != pki.KeyIDOf(former) {
+			t.Error("the renewed CA has another key")
+		}
+	}
+	if starts := w.agentOf(first).starts; starts != 1 {
+		t.Errorf("etcd was started %d times long before the old CA ends", starts)
+	}
+	w.clock.SetTime(former.NotAfter.Add(-7299 * time.Hour))
+	w.comesTo("etcd has loaded the renewed CA alone", func() bool { return w.agentOf(first).starts == 2 && len(w.anchors()) == 1 && w.rotating() == "" })
+	w.toldAll("CaCertRenewed", "MemberRestarted")
+}
+
+// Members reject each other until etcd has loaded the renewed CA.
+func TestACAThatHasExpiredIsRenewed(t *testing.T) {
+	t.Parallel()
+	w := withApplication(t, 1)
+	w.clock.SetTime(w.anchors()[0].Certificate.NotAfter.Add(time.Hour))
+	w.comesTo("etcd has loaded the renewed CA alone", func() bool {
+		return w.agentOf(first).starts == 2 && len(w.anchors()) == 1 && w.anchors()[0].Certificate.NotAfter.After(w.clock.Now())
+	})
+}

@@ -1,0 +1,63 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/membership"
+)
+
+// restartsDue are the members whose etcd is to be started again under what is mounted.
+func (p *pass) restartsDue() map[string]membership.Due {
+	due, latest := map[string]membership.Due{}, p.poller.Latest(p.cluster.Names.NamespacedName())
+	for _, restart := range p.authorities.decided.Restarts(p.now) {
+		pod := p.pods[restart.Member]
+		if pod == nil {
+			continue
+		}
+		if report := latest[pod.UID].TLS; report != nil && report.Mounted != nil {
+			due[restart.Member] = membership.Due{Revision: report.Mounted.Revision, Loaded: report.Revision, IsUrgent: restart.IsUrgent}
+		}
+	}
+	return due
+}
+
+// askedRevision is the revision that a pod has been asked to start etcd again for; 0 when never.
+func askedRevision(pod *corev1.Pod) int64 {
+	revision, err := strconv.ParseInt(pod.Annotations[contract.RestartAnnotation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return revision
+}
+
+// mayHaveRestarted reports whether a member may have been asked to start etcd again although that failed: without an answer of
+// the API server nothing is known, and another member is not asked.
+func mayHaveRestarted(act membership.Act, err error) bool {
+	_, isRestart := act.(membership.Restart)
+	status, isAnswered := errors.AsType[*apierrors.StatusError](err)
+	return isRestart && (!isAnswered || status.Status().Code < http.StatusBadRequest || status.Status().Code >= http.StatusInternalServerError)
+}
+
+// restart has the agent of a member start etcd again in its pod.
+func (p *pass) restart(ctx context.Context, act membership.Restart) error {
+	pod := p.pods[act.Name]
+	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(types.UID(act.UID)).
+		WithAnnotations(map[string]string{contract.RestartAnnotation: strconv.FormatInt(act.Revision, 10)})
+	if _, err := p.restartAppliers.Of(p.etcd.UID).Apply(ctx, intent, nil); err != nil {
+		return fmt.Errorf("asking pod %s to start etcd again: %w", act.Name, err)
+	}
+	p.wakeAt(p.now.Add(again))
+	p.options.Log.Info("asked a member to start etcd again", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name, "member", act.Name, "revision", act.Revision)
+	p.event(corev1.EventTypeNormal, "MemberRestarted", "Had etcd of member %s started again in its pod, to load changed CAs", act.Name)
+	return nil
+}

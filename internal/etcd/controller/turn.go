@@ -1,0 +1,370 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/domain"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/domains"
+	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/etcd/membership"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/evidence"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/reports"
+)
+
+// mostTurns is how often the CAs are decided about in one reconcile: what is written is decided from again, before anything is
+// given to a member.
+const mostTurns = 4
+
+// turn decides what becomes of the CAs, writes their Secrets, and decides again from what is written.
+func (p *pass) turn(ctx context.Context) (*model.Problem, error) {
+	operator, err := p.private(ctx, p.cluster.Names.OperatorSecret())
+	if err != nil {
+		return nil, err
+	}
+	p.authorities.operator = identityIn(dataOf(operator))
+	if err := p.readPublished(ctx); err != nil {
+		return nil, err
+	}
+	for range mostTurns {
+		isWritten, problem, err := p.turnOnce(ctx)
+		if err != nil || problem != nil {
+			return problem, err
+		}
+		if !isWritten {
+			break
+		}
+	}
+	for _, at := range p.authorities.decided.WakeAt() {
+		p.wakeAt(at)
+	}
+	return nil, p.keepOperator(ctx, operator)
+}
+
+// turnOnce decides about the CA of each plane, and reports whether Secrets were written by that.
+func (p *pass) turnOnce(ctx context.Context) (isWritten bool, problem *model.Problem, err error) {
+	if err := p.decideCAs(ctx); err != nil {
+		return false, nil, err
+	}
+	for _, plane := range contract.Planes() {
+		decided := p.authorities.decided[plane]
+		if len(decided.Problems) > 0 {
+			return false, unusable(plane, decided.Problems), nil
+		}
+		if p.unsigned[plane] { // what is asked for stays asked for
+			continue
+		}
+		isNew, err := p.writeCA(ctx, plane, decided)
+		if err != nil {
+			return false, nil, err
+		}
+		isWritten = isWritten || isNew
+	}
+	return isWritten, nil, nil
+}
+
+// decideCAs decides about the CA of each plane from what is read.
+func (p *pass) decideCAs(ctx context.Context) error {
+	seen := p.seenOfCAs()
+	p.unsigned = map[contract.Plane]bool{}
+	for _, plane := range contract.Planes() {
+		decided, err := p.decideCA(ctx, seen, plane)
+		if err != nil {
+			return err
+		}
+		p.authorities.decided[plane] = decided
+	}
+	return nil
+}
+
+// decideCA decides about the CA of a plane, with what the decision demands. While the operator's CA cannot sign, none is made.
+func (p *pass) decideCA(ctx context.Context, seen *domains.Seen, plane contract.Plane) (*domain.Decided, error) {
+	making := seen.Making(plane)
+	for {
+		decided, err := seen.Decide(plane, making)
+		if err != nil || decided.Demand == nil {
+			return decided, err
+		}
+		if decided.Demand.Parent {
+			parent, problem, err := p.operatorCA(ctx, plane, p.cluster.TLS.CAValidity[plane])
+			if err != nil {
+				return nil, err
+			}
+			if problem != nil {
+				p.deny(problem)
+				p.unsigned[plane] = true
+				return seen.Decide(plane, nil)
+			}
+			making.Parent = parent
+		}
+		if decided.Demand.Key != nil {
+			if making.Key, err = pki.GenerateKey(*decided.Demand.Key); err != nil {
+				return nil, fmt.Errorf("making the key of the %s CA: %w", plane, err)
+			}
+		}
+	}
+}
+
+// unusable is a CA whose Secrets a person has to put right.
+func unusable(plane contract.Plane, problems []authority.Problem) *model.Problem {
+	texts := make([]string, 0, len(problems))
+	for _, problem := range problems {
+		texts = append(texts, problem.String())
+	}
+	return &model.Problem{Reason: model.CAUnusable, Message: fmt.Sprintf(
+		"The %s CA cannot be used: %s. Members keep their certificates, and nothing of this cluster is changed.", plane, strings.Join(texts, "; "))}
+}
+
+// writeCA writes the Secrets of a CA in the order after which a crash in between is recognised, and reports whether any of
+// them has changed.
+func (p *pass) writeCA(ctx context.Context, plane contract.Plane, decided *domain.Decided) (isWritten bool, err error) {
+	secrets, transitions, err := decided.Secrets()
+	if err != nil {
+		return false, err
+	}
+	labels, err := p.privateLabels(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, secret := range secrets {
+		before := p.authorities.secrets[secret.Name]
+		written, err := kube.WriteSecret(ctx, p.options.Client, fieldOwner, before, kube.SecretIntent{
+			Namespace: p.options.Namespace, Name: secret.Name, Labels: labels,
+			Annotations: secret.Annotations, RemoveAnnotations: secret.RemoveAnnotations, Data: secret.Data,
+		})
+		if err != nil {
+			return false, err
+		}
+		isWritten = isWritten || before == nil || before.ResourceVersion != written.ResourceVersion
+		p.authorities.secrets[secret.Name] = &written
+	}
+	for _, transition := range transitions {
+		p.tellTransition(plane, transition)
+	}
+	return isWritten, nil
+}
+
+func (p *pass) tellTransition(plane contract.Plane, transition authority.Transition) {
+	p.options.Log.Info("the CA has changed", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name, "plane", plane, "what", transition.Kind, "why", transition.Why)
+	p.options.Events.Eventf(p.etcd, concern("Secret", p.options.Namespace, p.cluster.Names.CACertSecret(plane), plane), corev1.EventTypeNormal, string(transition.Kind), actionReconcile,
+		"The %s CA: %s", plane, transition.Why)
+}
+
+// readPublished reads the Secrets of members past the cache, which holds none.
+func (p *pass) readPublished(ctx context.Context) error {
+	p.secrets = map[string]*corev1.Secret{}
+	for _, member := range p.serving() {
+		secret, err := p.secret(ctx, p.inNamespace(member.Name))
+		if err != nil {
+			return err
+		}
+		p.secrets[member.Name] = secret
+	}
+	return nil
+}
+
+// seenOfCAs is what the CAs are decided from.
+func (p *pass) seenOfCAs() *domains.Seen {
+	seen := &domains.Seen{
+		Cluster: p.cluster, Secrets: map[contract.Plane]domains.Secrets{}, Operator: p.authorities.operator.chain,
+		Ledger: p.ledger.issued, Clients: p.clients, Now: p.now,
+	}
+	names := p.cluster.Names
+	for _, plane := range contract.Planes() {
+		seen.Secrets[plane] = domains.Secrets{
+			Key: p.storedCA(names.CAKeySecret(plane)), Cert: p.storedCA(names.CACertSecret(plane)), Trusted: p.storedCA(names.TrustedCertsSecret(plane)),
+		}
+	}
+	latest := p.poller.Latest(names.NamespacedName())
+	for _, member := range p.serving() {
+		pod := p.pods[member.Name]
+		if pod != nil && string(pod.UID) != member.PodUID {
+			pod = nil
+		}
+		known := domains.Member{Name: member.Name, Published: p.publishedTo(member.Name), IsLeaving: member.IsLeaving}
+		if pod == nil {
+			known.Witness = evidence.NoProcess
+		} else {
+			known.Given, known.Chains = givenTo(pod), p.chainsOf(pod)
+			known.Witness, known.Report, known.Since = p.witness(member, latest)
+		}
+		seen.Members = append(seen.Members, known)
+	}
+	for _, name := range p.coming {
+		seen.Members = append(seen.Members, domains.Member{Name: name, Published: p.publishedTo(name), Witness: evidence.NoProcess})
+	}
+	return seen
+}
+
+func (p *pass) storedCA(name string) authority.Stored {
+	secret := p.authorities.secrets[name]
+	if secret == nil {
+		return authority.Stored{}
+	}
+	return authority.Stored{Exists: true, Data: secret.Data, Annotations: secret.Annotations}
+}
+
+// publishedTo is what the Secret of a member says. One that is lost, or that a tenant has changed, is written again.
+func (p *pass) publishedTo(member string) publication.Publication {
+	secret := p.secrets[member]
+	if secret == nil || !p.cluster.IsOwned(secret) && !p.cluster.IsOrphan(secret) {
+		return p.lastGiven(member)
+	}
+	published, err := publicationIn(secret)
+	if err != nil || !p.hasGiven(member, published) {
+		return p.lastGiven(member)
+	}
+	return published
+}
+
+// lastGiven is what a pod may have been given last, by what is noted on it: the CAs among these that there still are.
+func (p *pass) lastGiven(member string) publication.Publication {
+	pod := p.pods[member]
+	if pod == nil {
+		return publication.Publication{}
+	}
+	given, last := givenTo(pod), publication.Publication{Revision: told(pod), Trust: map[publication.Role][]string{}}
+	for _, plane := range contract.Planes() {
+		for _, anchor := range p.anchors(plane) {
+			name := pki.FingerprintOf(anchor).String()
+			if slices.Contains(given[domains.Of(plane)], name) && !slices.Contains(last.Trust[plane.Role()], name) {
+				last.Trust[plane.Role()] = append(last.Trust[plane.Role()], name)
+			}
+		}
+		slices.Sort(last.Trust[plane.Role()])
+	}
+	return last
+}
+
+// hasGiven reports whether a publication names a CA in each plane, and only those that the pod of a member was given or that are
+// in the Secrets of the CA.
+func (p *pass) hasGiven(member string, published publication.Publication) bool {
+	given := publication.Given{}
+	if pod := p.pods[member]; pod != nil {
+		given = givenTo(pod)
+	}
+	for _, plane := range contract.Planes() {
+		known, named := given[domains.Of(plane)], published.Trust[plane.Role()]
+		for _, anchor := range p.anchors(plane) {
+			known = append(known, pki.FingerprintOf(anchor).String())
+		}
+		if len(named) == 0 || slices.ContainsFunc(named, func(name string) bool { return !slices.Contains(known, name) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// chainsOf are the certificates that a pod was issued last, as far as the ledger has them, too.
+func (p *pass) chainsOf(pod *corev1.Pod) map[contract.Plane][]*x509.Certificate {
+	chains, exchange := map[contract.Plane][]*x509.Certificate{}, enroll.ExchangeOf(pod.Annotations)
+	for _, plane := range contract.Planes() {
+		chain, err := enroll.Chain(exchange.Answers[plane])
+		if err == nil && p.ledger.issued.HasLeaf(chain[0], enroll.Holder{PodUID: string(pod.UID), Plane: plane}) {
+			chains[plane] = chain
+		}
+	}
+	return chains
+}
+
+// witness is what is known of the etcd of a member, and since when.
+func (p *pass) witness(member membership.Member, latest map[types.UID]reports.Report) (evidence.Witness, publication.Report, time.Time) {
+	pod := p.pods[member.Name]
+	known, isPolled := latest[pod.UID]
+	switch {
+	case hasEnded(pod), !hasAnswer(pod) && !p.ledger.issued.HasPod(string(pod.UID)): // etcd does not start without certificates
+		return evidence.NoProcess, publication.Report{}, pod.CreationTimestamp.Time
+	case isPolled && known.TLS != nil:
+		return evidence.Reported, *known.TLS, known.Since
+	case isPolled:
+		return evidence.Silent, publication.Report{}, known.Since
+	default:
+		return evidence.Silent, publication.Report{}, pod.CreationTimestamp.Time
+	}
+}
+
+// trustOf is what a member is to trust. One that is only now to come is decided about first.
+func (p *pass) trustOf(ctx context.Context, member string) (model.Trust, error) {
+	if !p.authorities.decided.Has(member) {
+		p.coming = append(p.coming, member)
+		if err := p.decideCAs(ctx); err != nil {
+			return model.Trust{}, err
+		}
+	}
+	pod := domains.PodTrust{Stored: map[contract.Plane][]*x509.Certificate{}}
+	if of := p.pods[member]; of != nil {
+		pod.Pinned = pinOf(of)
+	}
+	for _, plane := range contract.Planes() {
+		pod.Stored[plane] = certificatesIn(dataOf(p.secrets[member])[plane.AnchorsKey()])
+	}
+	trust, err := p.authorities.decided.Trust(member, pod)
+	trust.Operators = p.authorities.operator.chain[:min(len(p.authorities.operator.chain), 1)]
+	return trust, err
+}
+
+// keepOperator keeps the operator's certificate valid, and by the CA that is to sign it.
+func (p *pass) keepOperator(ctx context.Context, stored *corev1.Secret) error {
+	ca, err := p.authorities.decided.ToOperator()
+	if err != nil {
+		return err
+	}
+	data := map[string][]byte{}
+	maps.Copy(data, dataOf(stored))
+	if !ca.IsZero() { // its key is at hand
+		decision := p.cluster.DecideOperator(ca, data, p.now)
+		p.wakeAt(decision.RenewalAt)
+		if decision.Act == authority.ReissueLeaf || decision.Act == authority.RechainLeaf {
+			p.wakeAt(p.now.Add(p.cluster.TLS.LeafValidity - p.cluster.OperatorRenewal()))
+			if data, err = p.issueOperator(ca); err != nil {
+				return err
+			}
+		}
+	}
+	data[model.OperatorAnchorsEntry] = pki.EncodeBundle(p.authorities.trusted(contract.ClientPlane)...)
+	if err := p.writePrivate(ctx, stored, p.cluster.Names.OperatorSecret(), data); err != nil {
+		return err
+	}
+	p.authorities.operator = identityIn(data)
+	return nil
+}
+
+func (p *pass) issueOperator(ca pki.Authority) (map[string][]byte, error) {
+	key, err := pki.GenerateKey(p.cluster.OperatorKey())
+	if err != nil {
+		return nil, fmt.Errorf("making the operator's key: %w", err)
+	}
+	leaf, err := ca.Issue(key.Signer().Public(), p.cluster.OperatorLeaf(p.now))
+	if err != nil {
+		return nil, fmt.Errorf("issuing the operator's certificate: %w", err)
+	}
+	chain := append([]*x509.Certificate{leaf}, ca.Presents()...)
+	return map[string][]byte{model.OperatorCertEntry: pki.EncodeBundle(chain...), model.OperatorKeyEntry: key.PEM()}, nil
+}
+
+// identityIn is the operator's identity in its Secret; zero where that cannot be read, and is issued again.
+func identityIn(data map[string][]byte) operatorIdentity {
+	chain, err := pki.ParseBundle(data[model.OperatorCertEntry])
+	if err != nil {
+		return operatorIdentity{}
+	}
+	key, err := pki.ParsePrivateKey(data[model.OperatorKeyEntry])
+	if err != nil {
+		return operatorIdentity{}
+	}
+	return operatorIdentity{chain, key}
+}

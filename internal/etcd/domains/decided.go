@@ -1,0 +1,176 @@
+package domains
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/domain"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/agent/enrollment"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/evidence"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Decided is what becomes of the CAs of a cluster, by plane.
+type Decided map[contract.Plane]*domain.Decided
+
+// Given is what a member is given in a plane.
+type Given struct {
+	// Anchors are the CAs that it is to trust.
+	Anchors []*x509.Certificate
+	// Signer signs its certificates; zero where its key is not at hand.
+	Signer pki.Authority
+}
+
+// Has reports whether something is planned for a member.
+func (d Decided) Has(member string) bool {
+	return !slices.ContainsFunc(contract.Planes(), func(plane contract.Plane) bool {
+		if d[plane] == nil {
+			return true
+		}
+		_, isPlanned := d[plane].Given(trust.MemberID(member))
+		return !isPlanned
+	})
+}
+
+// To is what a member is given in a plane.
+func (d Decided) To(member string, plane contract.Plane) (Given, error) {
+	return d.to(trust.MemberID(member), plane)
+}
+
+// ToOperator is what the operator presents to members is signed by.
+func (d Decided) ToOperator() (pki.Authority, error) {
+	given, err := d.to(evidence.OperatorMember, contract.ClientPlane)
+	return given.Signer, err
+}
+
+func (d Decided) to(member trust.MemberID, plane contract.Plane) (Given, error) {
+	given, _ := d[plane].Given(member)
+	if given.Signer.IsZero() { // what the member presents is not known
+		given.Signer, given.Crosses = d[plane].Signing()
+	}
+	signer, err := presenting(given.Signer, given.Crosses)
+	return Given{Anchors: given.Main, Signer: signer}, err
+}
+
+// Known are all CA certificates of a plane that anything may trust.
+func (d Decided) Known(plane contract.Plane) []*x509.Certificate {
+	if d[plane] == nil {
+		return nil
+	}
+	return d[plane].Known()
+}
+
+// Proofs are the CA certificates that show a pod that it may trust what it is given: those that it was created to accept, and
+// those that cross-sign each other from there. stored are those that it has, which nothing else may know any more.
+func (d Decided) Proofs(plane contract.Plane, pinned []string, stored []*x509.Certificate) []*x509.Certificate {
+	var all []*x509.Certificate
+	for _, certificate := range slices.Concat(d.Known(plane), d[plane].Crosses, stored) {
+		if !slices.ContainsFunc(all, certificate.Equal) {
+			all = append(all, certificate)
+		}
+	}
+	return enrollment.Accepted(all, pinned)
+}
+
+// Restart is a member whose etcd is to be started again.
+type Restart struct {
+	Member string
+	// IsUrgent is true when what etcd has loaded ends soon, or has ended.
+	IsUrgent bool
+}
+
+// Restarts are the members whose etcd is to be started again now, sorted.
+func (d Decided) Restarts(now time.Time) []Restart {
+	var all []*domain.Decided
+	for _, plane := range contract.Planes() {
+		if d[plane] != nil {
+			all = append(all, d[plane])
+		}
+	}
+	loads := domain.Restarts(all...)
+	restarts := make([]Restart, 0, len(loads))
+	for _, load := range loads {
+		restarts = append(restarts, Restart{Member: string(load.Member), IsUrgent: !load.Due.IsZero() && !now.Before(load.Due)})
+	}
+	return restarts
+}
+
+// mostNamed is how many of what is waited for a text names.
+const mostNamed = 3
+
+// Rotating says of which CAs more than one is known to members, and what is waited for; empty when there is none.
+func (d Decided) Rotating() string {
+	var texts []string
+	for _, plane := range contract.Planes() {
+		decided := d[plane]
+		if decided == nil || decided.Pending == nil && len(decided.Trusted()) < 2 {
+			continue
+		}
+		waits := waitsOf(decided)
+		if more := len(waits) - mostNamed; more > 0 {
+			waits = append(waits[:mostNamed], fmt.Sprintf("%d more", more))
+		}
+		text := fmt.Sprintf("The %s CA is being renewed or replaced.", plane)
+		if len(waits) > 0 {
+			text += " What it waits for: " + strings.Join(waits, "; ") + "."
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, " ")
+}
+
+// waitsOf is what a plane waits for, each as people say it.
+func waitsOf(decided *domain.Decided) []string {
+	waits := make([]string, 0, len(decided.Plan.Blockers))
+	for _, blocker := range decided.Plan.Blockers {
+		waits = append(waits, blocker.What)
+	}
+	for _, holder := range decided.Former() {
+		waits = append(waits, string(holder))
+	}
+	return waits
+}
+
+// WakeAt are the times at which something is due although nothing changes.
+func (d Decided) WakeAt() []time.Time {
+	var due []time.Time
+	for _, decided := range d {
+		due = append(due, decided.RenewalAt, decided.Plan.Deadline)
+		for _, load := range decided.Plan.Loads {
+			due = append(due, load.Due)
+		}
+		due = append(due, decided.HoldersEnd()...)
+	}
+	return due
+}
+
+// GivenBy are the CAs that a publication gives to etcd, by domain.
+func GivenBy(p publication.Publication) publication.Given {
+	return publication.GivenBy(p, Stores(), Of(contract.ClientPlane))
+}
+
+// Trust is what a member is to trust, with what shows its pod that it may.
+func (d Decided) Trust(member string, pod PodTrust) (model.Trust, error) {
+	given := model.Trust{Anchors: map[contract.Plane][]*x509.Certificate{}, Proofs: map[contract.Plane][]*x509.Certificate{}}
+	for _, plane := range contract.Planes() {
+		to, err := d.To(member, plane)
+		if err != nil {
+			return model.Trust{}, err
+		}
+		given.Anchors[plane], given.Proofs[plane] = to.Anchors, d.Proofs(plane, pod.Pinned.Trust[plane.Role()], pod.Stored[plane])
+	}
+	return given, nil
+}
+
+// PodTrust is what a pod was created to trust, and the CA certificates that its Secret has.
+type PodTrust struct {
+	Pinned publication.Publication
+	Stored map[contract.Plane][]*x509.Certificate
+}

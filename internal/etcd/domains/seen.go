@@ -1,0 +1,234 @@
+package domains
+
+import (
+	"cmp"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/domain"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/evidence"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Seen is what is known of the CAs of a cluster and of all who trust them, at one moment.
+type Seen struct {
+	Cluster model.Cluster
+	// Secrets are those of the CA of each plane.
+	Secrets map[contract.Plane]Secrets
+	Members []Member
+	// Operator is what the operator presents to members, the leaf first; empty before it has a certificate.
+	Operator []*x509.Certificate
+	// Ledger has the certificates that were issued, and Clients what applications and backups are called in it, by their UIDs.
+	Ledger  enroll.Ledger
+	Clients map[string]string
+	Now     time.Time
+}
+
+// Secrets are those of a CA.
+type Secrets struct{ Key, Cert, Trusted authority.Stored }
+
+// Member is a member of the cluster, or one to come.
+type Member struct {
+	Name string
+	// Published is what its Secret says, and Given the CAs that its pod was given at any time.
+	Published publication.Publication
+	Given     publication.Given
+	// Chains are what it was issued last, by plane, each leaf first.
+	Chains map[contract.Plane][]*x509.Certificate
+	// Witness says what is known of its etcd, Report is the latest report of its agent if there is one, and Since when that
+	// became so.
+	Witness   evidence.Witness
+	Report    publication.Report
+	Since     time.Time
+	IsLeaving bool
+}
+
+// Making is what the CA of a plane is made with, before anything is demanded.
+func (s *Seen) Making(plane contract.Plane) *authority.Making {
+	return &authority.Making{Signing: authority.BelowParent, PermittedDNS: s.Cluster.Domains(plane)}
+}
+
+// Decide decides about a plane. Without anything to make a CA with, none is made.
+func (s *Seen) Decide(plane contract.Plane, making *authority.Making) (*domain.Decided, error) {
+	kind := domain.Kind{Name: Of(plane), Retirement: trust.RetireUnused}
+	decided, err := kind.Decide(&domain.Seen{CA: s.input(plane, making), Members: s.cluster(plane), Holders: s.holders(plane)})
+	if err != nil {
+		return nil, fmt.Errorf("the %s plane: %w", plane, err)
+	}
+	return decided, nil
+}
+
+func (s *Seen) input(plane contract.Plane, making *authority.Making) authority.Input {
+	secrets := s.Secrets[plane]
+	return authority.Input{
+		Names: Names(s.Cluster, plane), Spec: spec(s.Cluster, plane),
+		KeySecret: secrets.Key, CertSecret: secrets.Cert, TrustedCerts: secrets.Trusted,
+		Making: making, Stores: authority.WithoutStores, Window: authority.Window{Open: true}, Evidence: s.dependence(plane),
+		Paused: making == nil, Now: s.Now,
+	}
+}
+
+// dependence is what depends on the CA of a plane.
+func (s *Seen) dependence(plane contract.Plane) authority.Evidence {
+	found, named := authority.Evidence{}, map[string]bool{}
+	for i := range s.Members {
+		member := &s.Members[i]
+		if chain := member.Chains[plane]; len(chain) > 0 {
+			found.Issued, found.Leaves = append(found.Issued, chain[0]), append(found.Leaves, chain[0])
+		}
+		given := slices.Concat(member.Given[Of(plane)], member.Published.Trust[plane.Role()])
+		if len(given) > 0 || len(member.Chains[plane]) > 0 {
+			found.Dependants = append(found.Dependants, member.Name)
+		}
+		for _, fingerprint := range given {
+			named[fingerprint] = true
+		}
+	}
+	if plane == contract.ClientPlane && len(s.Operator) > 0 {
+		found.Issued = append(found.Issued, s.Operator[0])
+	}
+	found.Named = model.Fingerprints(slices.Sorted(maps.Keys(named)))
+	return found
+}
+
+// cluster are all who may trust the CA of a plane.
+func (s *Seen) cluster(plane contract.Plane) evidence.Cluster {
+	of := evidence.Cluster{Policy: trust.Policy{RestartMargin: restartMargin(s.Cluster, plane)}}
+	for i := range s.Members {
+		of.Nodes = append(of.Nodes, s.Members[i].node(plane))
+	}
+	if plane == contract.ClientPlane {
+		of.Agents, of.Operator = agentRole(plane), s.Operator
+	}
+	return of
+}
+
+// node is a member as a plane sees it.
+func (m *Member) node(own contract.Plane) evidence.Node {
+	node := evidence.Node{
+		Name: m.Name, Published: toAgent(m.Published), Presents: m.Chains[own], Given: m.Given,
+		Witness: m.Witness, Report: m.Report, Since: m.since(), Leaving: m.IsLeaving,
+	}
+	for _, plane := range contract.Planes() {
+		node.Roles = append(node.Roles, roleOf(plane, own))
+	}
+	node.Roles = append(node.Roles, agentRole(own))
+	if m.Report.Mounted != nil {
+		mounted := toAgent(*m.Report.Mounted)
+		node.Report.Mounted = &mounted
+	}
+	return node
+}
+
+// since is since when a member is as it is in the face of what is published to it: an answer is no delay before that.
+func (m *Member) since() time.Time {
+	at := m.Published.PublishedAt
+	isMounted := m.Report.Mounted != nil && m.Report.Mounted.Revision == m.Published.Revision
+	if m.Witness == evidence.Reported && (!isMounted || at.After(m.Since)) && !at.IsZero() {
+		return at
+	}
+	return m.Since
+}
+
+// toAgent is a publication that names what it gives to the agent: the CAs of the client plane, as soon as they are mounted.
+func toAgent(p publication.Publication) publication.Publication {
+	named, isNamed := p.Trust[contract.ClientPlane.Role()]
+	if isNamed {
+		p.Trust = maps.Clone(p.Trust)
+		p.Trust[publication.AgentRole] = named
+	}
+	return p
+}
+
+// roleOf is the role of etcd in a plane. It reads certificates anew for each connection, and CAs when it starts.
+func roleOf(plane, own contract.Plane) evidence.Role {
+	return evidence.Role{
+		Store: publication.Store{Role: plane.Role(), Identity: identityOf(plane, own), Trust: Of(plane)}, Always: true,
+		Plane: trust.Plane{Name: string(plane), Trust: trust.AtStart, Prompt: true, Keeper: "etcd"},
+	}
+}
+
+// agentRole is the role of the agent, which presents the certificate of etcd to the operator.
+func agentRole(own contract.Plane) evidence.Role {
+	return evidence.Role{
+		Store: publication.Store{Role: publication.AgentRole, Identity: identityOf(contract.ClientPlane, own), Trust: Of(contract.ClientPlane)},
+		Plane: trust.Plane{Name: string(publication.AgentRole)}, Loads: evidence.WhenMounted,
+	}
+}
+
+// identityOf tells what is presented in a plane from what is presented in the one that is decided about.
+func identityOf(plane, own contract.Plane) string {
+	if plane == own {
+		return publication.NodeIdentity
+	}
+	return string(plane)
+}
+
+// holders are the certificates of applications and backups that are waited for. Those of members are known of these. Nothing
+// waits for those of a CA that is distrusted.
+func (s *Seen) holders(plane contract.Plane) []evidence.Holder {
+	asked := s.Secrets[plane].Key.Annotations
+	if plane != contract.ClientPlane || asked[authority.DistrustAnnotation] == authority.DistrustNow {
+		return nil
+	}
+	moved := s.clientsMoved(plane)
+	holders := map[string]evidence.Holder{}
+	for _, issued := range s.Ledger {
+		if issued.Namespace == "" || issued.CA == "" || issued.IssuedAt.Before(moved) {
+			continue
+		}
+		name := fmt.Sprintf("%s with a certificate of CA %.8s", cmp.Or(s.Clients[issued.PodUID], "a client in namespace "+issued.Namespace), issued.CA)
+		if issued.NotAfter.After(holders[name].NotAfter) {
+			holders[name] = evidence.Holder{Name: name, CA: issued.CA, NotAfter: issued.NotAfter}
+		}
+	}
+	return slices.SortedFunc(maps.Values(holders), func(a, b evidence.Holder) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// clientsMoved is when a person says that applications have read their Secrets; zero when nobody does. A time that has not come
+// yet says nothing, nor does one from before the newest CA was made: that was about those before it.
+func (s *Seen) clientsMoved(plane contract.Plane) time.Time {
+	secrets := s.Secrets[plane]
+	moved, err := time.Parse(time.RFC3339, secrets.Key.Annotations[ClientsMovedAnnotation])
+	if err != nil || moved.After(s.Now) {
+		return time.Time{}
+	}
+	cas := authority.PublishedCAs(secrets.Cert.Data)
+	if pending, err := pki.ParseBundle(secrets.Key.Data[authority.PendingCertKey]); err == nil {
+		cas = append(cas, pending...)
+	}
+	if slices.ContainsFunc(cas, func(ca *x509.Certificate) bool { return moved.Before(ca.NotBefore.Add(pki.Backdate)) }) {
+		return time.Time{}
+	}
+	return moved
+}
+
+// Stores are what the roles of etcd trust.
+func Stores() []publication.Store {
+	stores := make([]publication.Store, 0, len(contract.Planes()))
+	for _, plane := range contract.Planes() {
+		stores = append(stores, publication.Store{Role: plane.Role(), Identity: string(plane), Trust: Of(plane)})
+	}
+	return stores
+}
+
+// presenting is a CA whose certificates are presented with these.
+func presenting(ca pki.Authority, crosses []*x509.Certificate) (pki.Authority, error) {
+	if ca.IsZero() {
+		return ca, nil
+	}
+	presented, err := pki.NewAuthority(ca.Certificate(), ca.Key(), crosses...)
+	if err != nil {
+		return pki.Authority{}, fmt.Errorf("signing by %s: %w", ca.Certificate().Subject, err)
+	}
+	return presented, nil
+}

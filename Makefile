@@ -99,7 +99,7 @@ race: needs ## tests of concurrent packages under the race detector
 
 # The limits of the tests are four times and more what they take on two quiet processors: nothing fails because a machine is busy.
 api-test: ## tests against a real API server, etcd and cert-manager; of crashes and losses about one in ten
-	@$(api_assets); GOGC=$(garbage) go test -timeout 40m $(API_PACKAGES)
+	@$(api_assets); GOGC=$(garbage) go test -timeout 60m $(API_PACKAGES)
 
 etcd-server-test: needs ## the agent, the operator and the pages of etcd beside real members
 	@KEYTURN_ETCD_HOMES="$$($(BED) etcd)"; KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KEYTURN_ETCD_HOMES KUBEBUILDER_ASSETS; go test -count=1 -timeout 20m ./internal/etcd/admin/... ./internal/etcd/agent/... ./internal/etcd/model ./internal/etcd/servertest

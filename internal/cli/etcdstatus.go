@@ -18,6 +18,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	etcddomains "github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/kstatus"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -176,9 +177,6 @@ func isLoaded(status *etcdv1beta2.MemberStatus, plane contract.Plane, leaf *x509
 	return nil
 }
 
-// loadingParts: when one part of so many of the life of a CA is left, members have loaded the one that replaces it.
-const loadingParts = 6
-
 // readCAs reads the CAs that the first member trusts.
 func (c etcdCluster) readCAs(ctx context.Context, report *etcdReport) error {
 	secret := &corev1.Secret{}
@@ -199,7 +197,7 @@ func (c etcdCluster) readCAs(ctx context.Context, report *etcdReport) error {
 		for _, anchor := range trusted(anchors, secret.Data[agent.PublicationKey], plane) {
 			report.CAs = append(report.CAs, etcdCertificate{
 				Plane: string(plane), Subject: anchor.Subject.CommonName, Issuer: anchor.Issuer.CommonName, NotAfter: stamp(anchor.NotAfter),
-				end: anchor.NotAfter, renewal: anchor.NotAfter.Sub(anchor.NotBefore) / loadingParts,
+				end: anchor.NotAfter, renewal: etcddomains.RestartMargin(anchor.NotAfter.Sub(anchor.NotBefore)),
 			})
 		}
 	}

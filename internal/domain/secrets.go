@@ -15,9 +15,10 @@ type Secret struct {
 }
 
 // Secrets are those of the domain in the order in which they are written, and what has happened once they are. A crash
-// after any of them is recognised by the next decision. A CA that is held has none.
+// after any of them is recognised by the next decision. A CA that is held has none, nor has a paused one: what is asked for there
+// stays asked for.
 func (d *Decided) Secrets() ([]Secret, []authority.Transition, error) {
-	if d.Held {
+	if d.Held || d.seen.CA.Paused {
 		return nil, nil, nil
 	}
 	settled, err := d.Settle(d.known.CAPlan(d.Plan))

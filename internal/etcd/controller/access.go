@@ -190,8 +190,8 @@ func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*mode
 // errOtherSigner is a CA that has stopped signing since it was read.
 var errOtherSigner = errors.New("another CA signs now")
 
-// checkSigner fails when another client CA signs than that which was read. A former one leaves the members once the ledger has no
-// certificate of it: one that was signed after that CA has left, and recorded before this, is waited for.
+// checkSigner fails when another client CA signs than the one that was read. It is called after the ledger is written: a
+// reconcile that withdraws the former CA reads the ledger after the new one signs, and finds what was recorded before.
 func (p *pass) checkSigner(ctx context.Context) error {
 	name := p.cluster.Names.CAKeySecret(contract.ClientPlane)
 	present, err := p.private(ctx, name)

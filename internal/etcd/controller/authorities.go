@@ -25,8 +25,10 @@ type authorities struct {
 	bundles map[contract.Plane][]*x509.Certificate
 	// secrets are those of the CAs, by name; nil where there is none.
 	secrets map[string]*corev1.Secret
-	// decided says what members trust, and who signs for them. It is empty of an EtcdAccess or an EtcdBackup.
+	// decided says what members trust, and what signs for them, and seen is what that was decided from. Both are empty of an
+	// EtcdAccess or an EtcdBackup.
 	decided  domains.Decided
+	seen     *domains.Seen
 	operator operatorIdentity
 }
 
@@ -80,7 +82,7 @@ func (p *pass) readAuthorities(ctx context.Context) (*model.Problem, error) {
 		}
 	}
 	p.addPresented()
-	return p.turn(ctx)
+	return p.rotateCAs(ctx)
 }
 
 // errUnfinished is a CA that was not there again after it was made.

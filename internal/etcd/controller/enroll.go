@@ -74,7 +74,7 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 		return err
 	}
 	exchange := enroll.ExchangeOf(pod.Annotations)
-	if err := p.noteGiven(ctx, pod, member, exchange); err != nil {
+	if err := p.noteGiven(ctx, pod); err != nil {
 		return err
 	}
 	published, err := p.writeSecret(ctx, member.Name)
@@ -90,7 +90,7 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 		return err
 	}
 	annotations := exchange.Annotations(answers)
-	annotations[agent.PublishedAnnotation], annotations[agent.GivenAnnotation] = strconv.FormatInt(published.Revision, 10), pod.Annotations[agent.GivenAnnotation]
+	annotations[agent.PublishedAnnotation] = strconv.FormatInt(published.Revision, 10)
 	if err := p.changePod(ctx, pod, member, annotations); err != nil {
 		return err
 	}
@@ -134,8 +134,8 @@ func (p *pass) recordSigned(ctx context.Context, pod *corev1.Pod, exchange enrol
 }
 
 // noteGiven notes on a pod which CAs it is given, before they are: what its etcd may trust is known by nothing else once the
-// Secret names others.
-func (p *pass) noteGiven(ctx context.Context, pod *corev1.Pod, member membership.Member, exchange enroll.Exchange) error {
+// Secret names others. The note has a field owner of its own, so that nothing else that is applied removes it.
+func (p *pass) noteGiven(ctx context.Context, pod *corev1.Pod) error {
 	trust, err := p.trustOf(ctx, pod.Name)
 	if err != nil {
 		return err
@@ -148,10 +148,9 @@ func (p *pass) noteGiven(ctx context.Context, pod *corev1.Pod, member membership
 	if err != nil {
 		return fmt.Errorf("noting what pod %s is given: %w", pod.Name, err)
 	}
-	annotations := exchange.Annotations(nil)
-	annotations[agent.PublishedAnnotation], annotations[agent.GivenAnnotation] = pod.Annotations[agent.PublishedAnnotation], note
-	if err := p.changePod(ctx, pod, member, annotations); err != nil {
-		return err
+	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).WithAnnotations(map[string]string{agent.GivenAnnotation: note})
+	if _, err := p.noteAppliers.Of(p.etcd.UID).Apply(ctx, intent, nil); err != nil {
+		return fmt.Errorf("noting what pod %s is given: %w", pod.Name, err)
 	}
 	pod.Annotations[agent.GivenAnnotation] = note
 	return nil

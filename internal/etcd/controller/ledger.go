@@ -96,8 +96,9 @@ func (p *pass) addPresented() {
 			if err != nil || !pki.HasSubject(chain[0], enroll.Subject(pod.Name)) {
 				continue
 			}
-			if i := slices.IndexFunc(p.anchors(plane), func(ca *x509.Certificate) bool { return pki.IssuedBy(chain[0], ca) }); i >= 0 {
-				p.ledger.issued.RecordUnattested(chain[0], p.anchors(plane)[i], enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
+			anchors := p.anchors(plane)
+			if i := slices.IndexFunc(anchors, func(ca *x509.Certificate) bool { return pki.IssuedBy(chain[0], ca) }); i >= 0 {
+				p.ledger.issued.RecordUnattested(chain[0], anchors[i], enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
 			}
 		}
 	}

@@ -22,7 +22,6 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
-	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -34,11 +33,12 @@ import (
 
 const (
 	// fieldOwner owns what this controller applies, podOwner what it changes of pods that it has created, startOwner
-	// how etcd starts in them, and restartOwner when it is started again.
+	// how etcd starts in them, restartOwner when it is started again, and noteOwner what they were given.
 	fieldOwner   = model.Manager
 	podOwner     = model.Manager + "-pods"
 	startOwner   = model.Manager + "-starts"
 	restartOwner = model.Manager + "-restarts"
+	noteOwner    = model.Manager + "-notes"
 	// finalizer keeps an EtcdCluster until its CAs are deleted, after its last pod.
 	finalizer = "keyturn.dev/etcd-cas"
 	// again is how soon etcd is asked again what nobody tells of: a learner that catches up, a server that starts.
@@ -81,10 +81,10 @@ type Reconciler struct {
 	appliers      *kube.Appliers
 	podAppliers   *kube.Appliers
 	startAppliers *kube.Appliers
-	// restartAppliers ask for starts of etcd in its pod.
-	restartAppliers *kube.Appliers
-	denials         *denials
-	refusals        *refusals
+	// restartAppliers ask for starts of etcd in its pod, and noteAppliers note what pods are given.
+	restartAppliers, noteAppliers *kube.Appliers
+	denials                       *denials
+	refusals                      *refusals
 	// accessed watches the Secrets that EtcdAccesses depend on.
 	accessed *kube.Named
 	// makingCA is held while a CA of the operator is read or made.
@@ -106,6 +106,7 @@ func New(options Options) *Reconciler {
 		startAppliers: kube.NewAppliers(options.Client, startOwner),
 
 		restartAppliers: kube.NewAppliers(options.Client, restartOwner),
+		noteAppliers:    kube.NewAppliers(options.Client, noteOwner),
 		denials:         newDenials(),
 		refusals:        newRefusals(),
 		attested:        make(chan event.GenericEvent),
@@ -133,8 +134,6 @@ type pass struct {
 	// secrets are those of members, as they were read, by member. coming are members that have no pod yet.
 	secrets map[string]*corev1.Secret
 	coming  []string
-	// unsigned are the planes whose CA the operator's CA should sign, and cannot.
-	unsigned map[contract.Plane]bool
 	// place is the UID of the namespace of the cluster, empty until it is read.
 	place       types.UID
 	attestation attestation.Verdict

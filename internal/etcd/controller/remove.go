@@ -89,6 +89,7 @@ func (p *pass) release(ctx context.Context) error {
 	p.podAppliers.Forget(p.etcd.UID)
 	p.startAppliers.Forget(p.etcd.UID)
 	p.restartAppliers.Forget(p.etcd.UID)
+	p.noteAppliers.Forget(p.etcd.UID)
 	p.refusals.keep(p.etcd.UID, nil)
 	return nil
 }

@@ -53,7 +53,7 @@ func (p *pass) report(ctx context.Context) error {
 func (p *pass) seen() model.Seen {
 	seen := model.Seen{
 		Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(),
-		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Health: p.looks.health(p.cluster.Names.NamespacedName()), Reported: p.reported(), Denied: p.denied(), Rotating: p.authorities.decided.Rotating(), Now: p.now,
+		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Health: p.looks.health(p.cluster.Names.NamespacedName()), Reported: p.reported(), Denied: p.denied(), Rotating: p.rotating(), Now: p.now,
 	}
 	if p.skipsRestore() {
 		seen.Ignored = append(slices.Clone(seen.Ignored), "spec.restore")

@@ -105,8 +105,8 @@ func (d Decided) Restarts(now time.Time) []Restart {
 // mostNamed is how many of what is waited for a text names.
 const mostNamed = 3
 
-// Rotating says of which CAs more than one is known to members, and what is waited for; empty when there is none.
-func (d Decided) Rotating() string {
+// rotating says of which CAs more than one is known to members, and what is waited for; empty when there is none.
+func (d Decided) rotating() string {
 	var texts []string
 	for _, plane := range contract.Planes() {
 		decided := d[plane]
@@ -119,7 +119,7 @@ func (d Decided) Rotating() string {
 		}
 		text := fmt.Sprintf("The %s CA is being renewed or replaced.", plane)
 		if len(waits) > 0 {
-			text += " What it waits for: " + strings.Join(waits, "; ") + "."
+			text += " Waiting for: " + strings.Join(waits, "; ") + "."
 		}
 		texts = append(texts, text)
 	}
@@ -146,7 +146,9 @@ func (d Decided) WakeAt() []time.Time {
 		for _, load := range decided.Plan.Loads {
 			due = append(due, load.Due)
 		}
-		due = append(due, decided.HoldersEnd()...)
+		if len(decided.Former()) > 0 {
+			due = append(due, decided.HoldersEnd()...)
+		}
 	}
 	return due
 }

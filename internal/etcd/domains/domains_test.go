@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -100,7 +101,7 @@ func TestCertificatesOfApplicationsAreWaitedForUntilTheyHaveMoved(t *testing.T) 
 		annotations map[string]string
 		waits       bool
 	}{
-		"nobody says that they have":              {nil, true},
+		"no annotation says that they have":       {nil, true},
 		"they have since":                         {map[string]string{domains.ClientsMovedAnnotation: at(time.Minute)}, false},
 		"others have before":                      {map[string]string{domains.ClientsMovedAnnotation: at(-time.Minute)}, true},
 		"that was about a former CA":              {map[string]string{domains.ClientsMovedAnnotation: at(-time.Hour)}, true},
@@ -150,8 +151,8 @@ func TestAMemberIsGivenTheCAThatThereIs(t *testing.T) {
 	for _, plane := range contract.Planes() {
 		decided[plane] = decide(t, s, plane)
 	}
-	if !decided.Has("my-cluster-0") || decided.Has("my-cluster-1") || decided.Rotating() != "" || len(decided.Restarts(s.Now)) > 0 {
-		t.Fatalf("it has the member: %t, and one that is not known: %t; %s", decided.Has("my-cluster-0"), decided.Has("my-cluster-1"), decided.Rotating())
+	if !decided.Has("my-cluster-0") || decided.Has("my-cluster-1") || s.Rotating(decided) != "" || len(decided.Restarts(s.Now)) > 0 {
+		t.Fatalf("it has the member: %t, and one that is not known: %t; %s", decided.Has("my-cluster-0"), decided.Has("my-cluster-1"), s.Rotating(decided))
 	}
 	for _, plane := range contract.Planes() {
 		ca := authority.PublishedCAs(s.Secrets[plane].Cert.Data)[0]
@@ -206,5 +207,42 @@ func TestAPodIsShownTheWayFromTheCAThatItWasCreatedToAccept(t *testing.T) {
 	}
 	if got := strings.Join(names, ", "); got != "first by first, second by first, my-cluster peer-ca v0 by second" {
 		t.Errorf("the way is %s", got)
+	}
+}
+
+// A tenant may change or delete the Secret of a member, and not what is noted on its pod.
+func TestASecretThatNamesOtherCAsThanItsPodWasGivenSaysNothing(t *testing.T) {
+	t.Parallel()
+	naming := func(revision int64, names ...string) publication.Publication {
+		told := publication.Publication{Revision: revision, Trust: map[publication.Role][]string{}}
+		for _, plane := range contract.Planes() {
+			told.Trust[plane.Role()] = names
+		}
+		return told
+	}
+	notes := domains.Notes{Told: 7, Given: publication.Given{}}
+	known := domains.Named{}
+	for _, plane := range contract.Planes() {
+		notes.Given[domains.Of(plane)], known[plane] = []string{"old", "gone", "new"}, []string{"new", "old", "next"}
+	}
+	noted := naming(7, "new", "old")
+	for name, test := range map[string]struct {
+		stored, want publication.Publication
+		notes        domains.Notes
+	}{
+		"it is as the operator wrote it":       {naming(5, "new"), naming(5, "new"), notes},
+		"it names what is not yet noted":       {naming(5, "next"), naming(5, "next"), notes},
+		"it names what only the pod remembers": {naming(5, "gone"), naming(5, "gone"), notes},
+		"it names another CA":                  {naming(5, "new", "stranger"), noted, notes},
+		"it names none":                        {naming(5), noted, notes},
+		"it is lost":                           {publication.Publication{}, noted, notes},
+		"it is lost, and there is no pod":      {publication.Publication{}, publication.Publication{Trust: map[publication.Role][]string{}}, domains.Notes{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, test.notes.Published(test.stored, known)); diff != "" {
+				t.Errorf("the member counts as told (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

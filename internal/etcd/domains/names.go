@@ -52,8 +52,6 @@ func spec(cluster model.Cluster, plane contract.Plane) authority.Spec {
 	return authority.Spec{ValidFor: validity, RenewBefore: validity / renewalParts, KeyAlgorithm: cluster.TLS.Algorithm}
 }
 
-// restartMargin is how long before the end of what etcd has loaded it is started again at the latest: half of the time that a
-// renewal leaves.
-func restartMargin(cluster model.Cluster, plane contract.Plane) time.Duration {
-	return cluster.TLS.CAValidity[plane] / renewalParts / 2
-}
+// RestartMargin is how long before the end of a CA that is valid for so long etcd is started again at the latest, to load the
+// renewed one: half of the time that a renewal leaves.
+func RestartMargin(validity time.Duration) time.Duration { return validity / renewalParts / 2 }

@@ -102,7 +102,7 @@ func (s *Seen) dependence(plane contract.Plane) authority.Evidence {
 
 // cluster are all who may trust the CA of a plane.
 func (s *Seen) cluster(plane contract.Plane) evidence.Cluster {
-	of := evidence.Cluster{Policy: trust.Policy{RestartMargin: restartMargin(s.Cluster, plane)}}
+	of := evidence.Cluster{Policy: trust.Policy{RestartMargin: RestartMargin(s.Cluster.TLS.CAValidity[plane])}}
 	for i := range s.Members {
 		of.Nodes = append(of.Nodes, s.Members[i].node(plane))
 	}
@@ -180,7 +180,7 @@ func (s *Seen) holders(plane contract.Plane) []evidence.Holder {
 	if plane != contract.ClientPlane || asked[authority.DistrustAnnotation] == authority.DistrustNow {
 		return nil
 	}
-	moved := s.clientsMoved(plane)
+	moved, _ := s.clientsMoved()
 	holders := map[string]evidence.Holder{}
 	for _, issued := range s.Ledger {
 		if issued.Namespace == "" || issued.CA == "" || issued.IssuedAt.Before(moved) {
@@ -194,22 +194,47 @@ func (s *Seen) holders(plane contract.Plane) []evidence.Holder {
 	return slices.SortedFunc(maps.Values(holders), func(a, b evidence.Holder) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// clientsMoved is when a person says that applications have read their Secrets; zero when nobody does. A time that has not come
-// yet says nothing, nor does one from before the newest CA was made: that was about those before it.
-func (s *Seen) clientsMoved(plane contract.Plane) time.Time {
-	secrets := s.Secrets[plane]
-	moved, err := time.Parse(time.RFC3339, secrets.Key.Annotations[ClientsMovedAnnotation])
-	if err != nil || moved.After(s.Now) {
-		return time.Time{}
+// clientsMoved is the time up to which certificates of applications are not waited for, by the annotation on the key Secret of the
+// client CA; zero where it has no effect, and why says why. A time before the newest CA was made is about an earlier replacement.
+func (s *Seen) clientsMoved() (moved time.Time, why string) {
+	secrets := s.Secrets[contract.ClientPlane]
+	text, isSet := secrets.Key.Annotations[ClientsMovedAnnotation]
+	if !isSet {
+		return time.Time{}, ""
 	}
+	moved, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		return time.Time{}, "it is not a time as of RFC 3339"
+	case moved.After(s.Now):
+		return time.Time{}, "the time has not come yet"
+	case slices.ContainsFunc(clientCAs(secrets), func(ca *x509.Certificate) bool { return moved.Before(ca.NotBefore.Add(pki.Backdate)) }):
+		return time.Time{}, "the time is before the newest client CA was made"
+	default:
+		return moved, ""
+	}
+}
+
+// clientCAs are the CA certificates that sign, have signed or are to sign.
+func clientCAs(secrets Secrets) []*x509.Certificate {
 	cas := authority.PublishedCAs(secrets.Cert.Data)
 	if pending, err := pki.ParseBundle(secrets.Key.Data[authority.PendingCertKey]); err == nil {
 		cas = append(cas, pending...)
 	}
-	if slices.ContainsFunc(cas, func(ca *x509.Certificate) bool { return moved.Before(ca.NotBefore.Add(pki.Backdate)) }) {
-		return time.Time{}
+	return cas
+}
+
+// Rotating says which CAs are being renewed or replaced, what that waits for, and what a person can do; empty when none is.
+func (s *Seen) Rotating(decided Decided) string {
+	text := decided.rotating()
+	if decided[contract.ClientPlane] == nil || len(decided[contract.ClientPlane].Former()) == 0 {
+		return text
 	}
-	return moved
+	secret := s.Cluster.Names.CAKeySecret(contract.ClientPlane)
+	if _, why := s.clientsMoved(); why != "" {
+		text += fmt.Sprintf(" Annotation %s of Secret %s has no effect: %s.", ClientsMovedAnnotation, secret, why)
+	}
+	return text + fmt.Sprintf(" When applications have read their Secrets again, set the annotation %s of Secret %s in the operator's namespace to the present time.", ClientsMovedAnnotation, secret)
 }
 
 // Stores are what the roles of etcd trust.

@@ -3,9 +3,9 @@ package controller
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,12 +26,12 @@ import (
 	"github.com/keyturn/keyturn/internal/reports"
 )
 
-// mostTurns is how often the CAs are decided about in one reconcile: what is written is decided from again, before anything is
-// given to a member.
-const mostTurns = 4
+// maxDecisions is how often the CAs are decided about in one reconcile: what is written is decided from again, before anything
+// is given to a member.
+const maxDecisions = 4
 
-// turn decides what becomes of the CAs, writes their Secrets, and decides again from what is written.
-func (p *pass) turn(ctx context.Context) (*model.Problem, error) {
+// rotateCAs decides what becomes of the CAs, writes their Secrets, and decides again from what is written.
+func (p *pass) rotateCAs(ctx context.Context) (*model.Problem, error) {
 	operator, err := p.private(ctx, p.cluster.Names.OperatorSecret())
 	if err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ func (p *pass) turn(ctx context.Context) (*model.Problem, error) {
 	if err := p.readPublished(ctx); err != nil {
 		return nil, err
 	}
-	for range mostTurns {
-		isWritten, problem, err := p.turnOnce(ctx)
+	for range maxDecisions {
+		isWritten, problem, err := p.decideAndWrite(ctx)
 		if err != nil || problem != nil {
 			return problem, err
 		}
@@ -55,8 +55,8 @@ func (p *pass) turn(ctx context.Context) (*model.Problem, error) {
 	return nil, p.keepOperator(ctx, operator)
 }
 
-// turnOnce decides about the CA of each plane, and reports whether Secrets were written by that.
-func (p *pass) turnOnce(ctx context.Context) (isWritten bool, problem *model.Problem, err error) {
+// decideAndWrite decides about the CA of each plane, and reports whether Secrets were written by that.
+func (p *pass) decideAndWrite(ctx context.Context) (isWritten bool, problem *model.Problem, err error) {
 	if err := p.decideCAs(ctx); err != nil {
 		return false, nil, err
 	}
@@ -64,9 +64,6 @@ func (p *pass) turnOnce(ctx context.Context) (isWritten bool, problem *model.Pro
 		decided := p.authorities.decided[plane]
 		if len(decided.Problems) > 0 {
 			return false, unusable(plane, decided.Problems), nil
-		}
-		if p.unsigned[plane] { // what is asked for stays asked for
-			continue
 		}
 		isNew, err := p.writeCA(ctx, plane, decided)
 		if err != nil {
@@ -79,10 +76,9 @@ func (p *pass) turnOnce(ctx context.Context) (isWritten bool, problem *model.Pro
 
 // decideCAs decides about the CA of each plane from what is read.
 func (p *pass) decideCAs(ctx context.Context) error {
-	seen := p.seenOfCAs()
-	p.unsigned = map[contract.Plane]bool{}
+	p.authorities.seen = p.seenOfCAs()
 	for _, plane := range contract.Planes() {
-		decided, err := p.decideCA(ctx, seen, plane)
+		decided, err := p.decideCA(ctx, p.authorities.seen, plane)
 		if err != nil {
 			return err
 		}
@@ -91,10 +87,16 @@ func (p *pass) decideCAs(ctx context.Context) error {
 	return nil
 }
 
+// maxDemands is how many things a decision demands: a parent, and then a key.
+const maxDemands = 2
+
+// errDemanding is a decision that demands again what it has.
+var errDemanding = errors.New("it demands what it has")
+
 // decideCA decides about the CA of a plane, with what the decision demands. While the operator's CA cannot sign, none is made.
 func (p *pass) decideCA(ctx context.Context, seen *domains.Seen, plane contract.Plane) (*domain.Decided, error) {
 	making := seen.Making(plane)
-	for {
+	for range maxDemands + 1 {
 		decided, err := seen.Decide(plane, making)
 		if err != nil || decided.Demand == nil {
 			return decided, err
@@ -106,7 +108,6 @@ func (p *pass) decideCA(ctx context.Context, seen *domains.Seen, plane contract.
 			}
 			if problem != nil {
 				p.deny(problem)
-				p.unsigned[plane] = true
 				return seen.Decide(plane, nil)
 			}
 			making.Parent = parent
@@ -117,6 +118,7 @@ func (p *pass) decideCA(ctx context.Context, seen *domains.Seen, plane contract.
 			}
 		}
 	}
+	return nil, fmt.Errorf("deciding about the %s CA: %w", plane, errDemanding)
 }
 
 // unusable is a CA whose Secrets a person has to put right.
@@ -189,23 +191,28 @@ func (p *pass) seenOfCAs() *domains.Seen {
 			Key: p.storedCA(names.CAKeySecret(plane)), Cert: p.storedCA(names.CACertSecret(plane)), Trusted: p.storedCA(names.TrustedCertsSecret(plane)),
 		}
 	}
-	latest := p.poller.Latest(names.NamespacedName())
+	latest, known := p.poller.Latest(names.NamespacedName()), domains.Named{}
+	for _, plane := range contract.Planes() {
+		for _, anchor := range p.anchors(plane) {
+			known[plane] = append(known[plane], pki.FingerprintOf(anchor).String())
+		}
+	}
 	for _, member := range p.serving() {
 		pod := p.pods[member.Name]
 		if pod != nil && string(pod.UID) != member.PodUID {
 			pod = nil
 		}
-		known := domains.Member{Name: member.Name, Published: p.publishedTo(member.Name), IsLeaving: member.IsLeaving}
+		each := domains.Member{Name: member.Name, Published: p.publishedTo(member.Name, known), IsLeaving: member.IsLeaving}
 		if pod == nil {
-			known.Witness = evidence.NoProcess
+			each.Witness = evidence.NoProcess
 		} else {
-			known.Given, known.Chains = givenTo(pod), p.chainsOf(pod)
-			known.Witness, known.Report, known.Since = p.witness(member, latest)
+			each.Given, each.Chains = givenTo(pod), p.chainsOf(pod)
+			each.Witness, each.Report, each.Since = p.witness(member, latest)
 		}
-		seen.Members = append(seen.Members, known)
+		seen.Members = append(seen.Members, each)
 	}
 	for _, name := range p.coming {
-		seen.Members = append(seen.Members, domains.Member{Name: name, Published: p.publishedTo(name), Witness: evidence.NoProcess})
+		seen.Members = append(seen.Members, domains.Member{Name: name, Published: p.publishedTo(name, known), Witness: evidence.NoProcess})
 	}
 	return seen
 }
@@ -218,55 +225,21 @@ func (p *pass) storedCA(name string) authority.Stored {
 	return authority.Stored{Exists: true, Data: secret.Data, Annotations: secret.Annotations}
 }
 
-// publishedTo is what the Secret of a member says. One that is lost, or that a tenant has changed, is written again.
-func (p *pass) publishedTo(member string) publication.Publication {
+// publishedTo is what a member was told last, by its Secret and by what is noted on its pod.
+func (p *pass) publishedTo(member string, known domains.Named) publication.Publication {
+	notes := domains.Notes{}
+	if pod := p.pods[member]; pod != nil {
+		notes = domains.Notes{Given: givenTo(pod), Told: told(pod)}
+	}
 	secret := p.secrets[member]
 	if secret == nil || !p.cluster.IsOwned(secret) && !p.cluster.IsOrphan(secret) {
-		return p.lastGiven(member)
+		return notes.Published(publication.Publication{}, known)
 	}
 	published, err := publicationIn(secret)
-	if err != nil || !p.hasGiven(member, published) {
-		return p.lastGiven(member)
+	if err != nil { // it is written again
+		published = publication.Publication{}
 	}
-	return published
-}
-
-// lastGiven is what a pod may have been given last, by what is noted on it: the CAs among these that there still are.
-func (p *pass) lastGiven(member string) publication.Publication {
-	pod := p.pods[member]
-	if pod == nil {
-		return publication.Publication{}
-	}
-	given, last := givenTo(pod), publication.Publication{Revision: told(pod), Trust: map[publication.Role][]string{}}
-	for _, plane := range contract.Planes() {
-		for _, anchor := range p.anchors(plane) {
-			name := pki.FingerprintOf(anchor).String()
-			if slices.Contains(given[domains.Of(plane)], name) && !slices.Contains(last.Trust[plane.Role()], name) {
-				last.Trust[plane.Role()] = append(last.Trust[plane.Role()], name)
-			}
-		}
-		slices.Sort(last.Trust[plane.Role()])
-	}
-	return last
-}
-
-// hasGiven reports whether a publication names a CA in each plane, and only those that the pod of a member was given or that are
-// in the Secrets of the CA.
-func (p *pass) hasGiven(member string, published publication.Publication) bool {
-	given := publication.Given{}
-	if pod := p.pods[member]; pod != nil {
-		given = givenTo(pod)
-	}
-	for _, plane := range contract.Planes() {
-		known, named := given[domains.Of(plane)], published.Trust[plane.Role()]
-		for _, anchor := range p.anchors(plane) {
-			known = append(known, pki.FingerprintOf(anchor).String())
-		}
-		if len(named) == 0 || slices.ContainsFunc(named, func(name string) bool { return !slices.Contains(known, name) }) {
-			return false
-		}
-	}
-	return true
+	return notes.Published(published, known)
 }
 
 // chainsOf are the certificates that a pod was issued last, as far as the ledger has them, too.
@@ -315,6 +288,14 @@ func (p *pass) trustOf(ctx context.Context, member string) (model.Trust, error) 
 	trust, err := p.authorities.decided.Trust(member, pod)
 	trust.Operators = p.authorities.operator.chain[:min(len(p.authorities.operator.chain), 1)]
 	return trust, err
+}
+
+// rotating is what the status says of CAs that are being renewed or replaced.
+func (p *pass) rotating() string {
+	if p.authorities.seen == nil {
+		return ""
+	}
+	return p.authorities.seen.Rotating(p.authorities.decided)
 }
 
 // keepOperator keeps the operator's certificate valid, and by the CA that is to sign it.

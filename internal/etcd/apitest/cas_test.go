@@ -1,6 +1,9 @@
 package apitest
 
 import (
+	"crypto/x509"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +63,7 @@ func withApplication(t *testing.T, size int32) *world {
 	return w
 }
 
-// comesTo plays everybody until a condition holds: kubelets, agents, the operator.
+// comesTo plays kubelets, agents and the operator until a condition holds.
 func (w *world) comesTo(what string, holds func() bool) {
 	w.t.Helper()
 	const most = 60
@@ -69,9 +72,9 @@ func (w *world) comesTo(what string, holds func() bool) {
 			return
 		}
 		w.play()
+		w.acceptEachOther()
 		w.poll(time.Second)
 		w.reconcile()
-		w.grants(w.namespace)
 	}
 	w.t.Fatalf("it does not come to pass that %s: %+v", what, w.status())
 }
@@ -104,6 +107,90 @@ func TestTheClientCAIsReplacedAndWaitsForApplications(t *testing.T) {
 	}
 	w.toldAll("CaKeyReplacementStarted", "CaKeyReplaced", "MemberRestarted", "CaCertRemoved")
 	w.atRest()
+}
+
+// acceptEachOther fails the test unless each member accepts what the others present, by the CAs that its etcd has loaded.
+func (w *world) acceptEachOther() {
+	w.t.Helper()
+	pods := w.pods()
+	for i := range pods {
+		for j := range pods {
+			from, to := w.agents[pods[i].UID], w.agents[pods[j].UID]
+			if from == nil || to == nil || from.loaded == nil || to.loaded == nil {
+				continue
+			}
+			for _, plane := range contract.Planes() {
+				chain := w.chain(&pods[i], plane)
+				if err := pki.Verify(chain, to.loaded[plane], w.clock.Now(), model.Usages(plane)...); err != nil && w.clock.Now().Before(chain[0].NotAfter) && isValid(to.loaded[plane], w.clock.Now()) {
+					w.t.Fatalf("member %s does not accept member %s in the %s plane: %v", pods[j].Name, pods[i].Name, plane, err)
+				}
+			}
+		}
+	}
+}
+
+// isValid reports whether any of these has not expired.
+func isValid(anchors []*x509.Certificate, now time.Time) bool {
+	return slices.ContainsFunc(anchors, func(ca *x509.Certificate) bool { return now.Before(ca.NotAfter) })
+}
+
+// rotationWrites is more than a replacement of both CAs takes.
+const rotationWrites = 73
+
+func TestWhereTheOperatorCrashesInAReplacementTheNextOneFinishes(t *testing.T) {
+	t.Parallel()
+	slots := make(chan struct{}, 4)
+	for _, crashAt := range crashes(1, 12, rotationWrites) {
+		t.Run(strconv.Itoa(crashAt), func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			w := reporting(t, 3)
+			for _, plane := range contract.Planes() {
+				w.asks(w.clusterNames().CAKeySecret(plane), domains.ForceReplaceAnnotation, "true")
+			}
+			w.restart()
+			w.writer.crashAt = crashAt
+			crashed := false
+			for range 40 {
+				w.play()
+				w.acceptEachOther()
+				w.clock.SetTime(w.clock.Now().Add(time.Second))
+				w.operator.PollAgents(t.Context())
+				if _, err := w.try(); err != nil {
+					crashed = true
+					break
+				}
+			}
+			if crashed && crashAt > rotationWrites-12 {
+				t.Errorf("%d writes are not more than it takes", rotationWrites)
+			}
+			w.restart()
+			w.comesTo("the new CAs are trusted alone", func() bool {
+				return w.rotating() == "" && w.condition(etcdv1beta2.ConditionReady).Status == metav1.ConditionTrue && w.secret(w.private, w.clusterNames().CAKeySecret(contract.PeerPlane)).Annotations[domains.ForceReplaceAnnotation] == "" && w.loadedAlone(" v1")
+			})
+			for _, member := range []string{first, second, third} {
+				if starts := w.agentOf(member).starts; starts != 2 {
+					t.Errorf("etcd of member %s was started %d times, want twice", member, starts)
+				}
+			}
+			w.atRest()
+		})
+	}
+}
+
+// loadedAlone reports whether etcd of each member has loaded one CA in each plane, whose name ends so.
+func (w *world) loadedAlone(name string) bool {
+	w.t.Helper()
+	for _, member := range []string{first, second, third} {
+		for _, plane := range contract.Planes() {
+			loaded := w.agentOf(member).loaded[plane]
+			if len(loaded) != 1 || !strings.HasSuffix(loaded[0].Subject.CommonName, name) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // toldAll fails the test unless there is an event of each reason.
@@ -155,6 +242,7 @@ func TestACAIsRenewedAndLoadedBeforeTheOldOneEnds(t *testing.T) {
 	former := w.anchors()[0].Certificate
 	w.clock.SetTime(former.NotAfter.Add(-14599 * time.Hour))
 	w.comesTo("the CA is renewed, and certificates are", func() bool {
+		w.grants(w.namespace)
 		return len(w.anchors()) == 2 && w.clientLeaf(w.namespace).NotAfter.After(w.clock.Now())
 	})
 	for _, anchor := range w.anchors() {

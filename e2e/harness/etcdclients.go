@@ -41,6 +41,11 @@ func (e Etcd) Load(ctx context.Context) (*EtcdLoad, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.LoadAs(ctx, config)
+}
+
+// LoadAs starts writers, readers and fresh connections that connect as the configuration says.
+func (e Etcd) LoadAs(ctx context.Context, config *tls.Config) (*EtcdLoad, error) {
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	load := &EtcdLoad{members: &etcdMembers{etcd: e, pods: map[string]reach.Node{}}, cancel: cancel}
 	if err := load.start(ctx, live, config); err != nil {

@@ -175,6 +175,7 @@ func etcdScenarios() []scenario {
 		{name: "etcd/members-lost-and-back", run: etcdMembersLost, within: lives},
 		{name: "etcd/volume-emptied-under-a-pod", run: etcdVolumeEmptied, within: lives},
 		{name: "etcd/scaled-and-upgraded-under-load", run: etcdScaledAndUpgraded, within: lives},
+		{name: "etcd/cas-replaced-under-load", run: etcdCAsReplaced},
 		{name: "etcd/renewed-under-load", run: etcdRenewed, within: lives},
 		{name: "etcd/operator-away-until-certificates-expire", run: etcdOperatorAway, within: lives},
 	}

@@ -2,10 +2,10 @@
 package freeport
 
 import (
-	"crypto/rand"
-	"math/big"
 	"net"
+	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 )
 
@@ -13,16 +13,19 @@ import (
 // those from 30000 on to Services. A port from there may be taken between its choice and the start of the server.
 const lowest, highest = 12_000, 30_000
 
+// apart is how many ports lie between those of a process and those of the next.
+const apart = 997
+
+// chosen counts ports: one that no server listens on yet is not chosen again.
+var chosen atomic.Int64 //nolint:gochecknoglobals // tests that run at the same time share the ports of the machine
+
 // Address is one of the loopback on which nothing listens, and which no connection is given.
 func Address(tb testing.TB) string {
 	tb.Helper()
 	const attempts = 100
 	for range attempts {
-		offset, err := rand.Int(rand.Reader, big.NewInt(highest-lowest))
-		if err != nil {
-			tb.Fatal(err)
-		}
-		address := net.JoinHostPort("127.0.0.1", strconv.FormatInt(lowest+offset.Int64(), 10))
+		offset := (int64(os.Getpid())*apart + chosen.Add(1)) % (highest - lowest)
+		address := net.JoinHostPort("127.0.0.1", strconv.FormatInt(lowest+offset, 10))
 		listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", address)
 		if err != nil {
 			continue

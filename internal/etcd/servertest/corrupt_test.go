@@ -48,8 +48,7 @@ func TestTheWayOutOfCorruptOnThePageIsOne(t *testing.T) {
 			spec := applied(t, dir).Spec
 			spec.Pod = &etcdv1beta2.PodPolicy{Ephemeral: true, EtcdEnv: test.rescuedEnv}
 			rescued := newWorld(t, home, spec)
-			rescued.files = dir
-			rescued.createClaim(spec.Restore.Volume.ClaimName)
+			rescued.createClaim(spec.Restore.Volume.ClaimName, dir)
 			rescued.until("restored and ready", rescued.isReady)
 			for ordinal := range 3 {
 				got, cluster := rescued.keys(rescued.names.Member(ordinal))

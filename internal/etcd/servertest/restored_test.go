@@ -122,8 +122,7 @@ func TestAClusterBeginsWithTheDataOfAnother(t *testing.T) {
 			w := newWorld(t, home, etcdv1beta2.EtcdClusterSpec{Size: 3, Pod: &etcdv1beta2.PodPolicy{Ephemeral: true}, Restore: &etcdv1beta2.RestoreSource{
 				Volume: &etcdv1beta2.RestoreVolume{ClaimName: "backups", Path: "once.db"},
 			}})
-			w.files = files
-			w.createClaim("backups")
+			w.createClaim("backups", files)
 			w.until("restored and ready", w.isReady)
 			for ordinal := range 3 {
 				got, cluster := w.keys(w.names.Member(ordinal))
@@ -147,8 +146,10 @@ func TestAClusterBeginsWithTheDataOfAnother(t *testing.T) {
 	}
 }
 
-func (w *world) createClaim(name string) {
+// createClaim creates a claim of a volume that is a folder. The operator creates no pod before there is one.
+func (w *world) createClaim(name, files string) {
 	w.t.Helper()
+	w.files = files
 	if err := w.api.Create(w.t.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{

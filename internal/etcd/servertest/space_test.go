@@ -79,8 +79,7 @@ func raisesAgain(t *testing.T, home, files string) {
 	spec := limited(1)
 	spec.Restore = &etcdv1beta2.RestoreSource{Volume: &etcdv1beta2.RestoreVolume{ClaimName: "backups", Path: "full.db"}}
 	w := newWorld(t, home, spec)
-	w.files = files
-	w.createClaim("backups")
+	w.createClaim("backups", files)
 	w.until("restored and ready", w.isReady)
 	w.fill(2 * quota)
 	w.look()

@@ -242,7 +242,8 @@ func (w *world) until(what string, holds func(context.Context) bool) {
 func (w *world) status(ctx context.Context) etcdv1beta2.EtcdClusterStatus {
 	w.t.Helper()
 	resource := &etcdv1beta2.EtcdCluster{}
-	if err := w.api.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: cluster}, resource); err != nil {
+	err := w.api.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: cluster}, resource)
+	if err != nil && ctx.Err() == nil { // until says what has not come in time
 		w.t.Fatal(err)
 	}
 	return resource.Status

@@ -134,7 +134,7 @@ func (o *etcdOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 }
 
 func (o *etcdOperatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
-	options := o.process.managerOptions(scheme, logger, controller.CacheOptions(o.watchNamespaces))
+	options := o.process.managerOptions(scheme, logger, controller.CacheOptions(o.namespace, o.watchNamespaces))
 	options.Controller.MaxConcurrentReconciles = o.concurrency
 	return options
 }

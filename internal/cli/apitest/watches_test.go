@@ -67,7 +67,7 @@ func operators() map[string]operator {
 		"access operator": {chartstest.AccessOperator, "kafkaaccesses", manager.Options{Cache: access.CacheOptions(nil)}, func(mgr ctrl.Manager) error {
 			return access.New(binding.Public(), access.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}).SetupWithManager(mgr)
 		}},
-		"etcd operator": {chartstest.EtcdOperatorAccess, "etcdaccesses", manager.Options{Cache: etcd.CacheOptions(nil)}, func(mgr ctrl.Manager) error {
+		"etcd operator": {chartstest.EtcdOperatorAccess, "etcdaccesses", manager.Options{Cache: etcd.CacheOptions("default", nil)}, func(mgr ctrl.Manager) error {
 			return etcd.New(etcd.Options{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: clock.RealClock{},
 				Namespace: "default", GrantsAccess: true, Metrics: etcd.NewMetrics(), Attestor: unasked{},

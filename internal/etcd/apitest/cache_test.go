@@ -23,7 +23,7 @@ func TestTheCacheKeepsNoAnnotationsWithoutEffect(t *testing.T) {
 		}
 	}
 	w.consent("other")
-	options := controller.CacheOptions([]string{w.namespace})
+	options := controller.CacheOptions(w.private, []string{w.namespace})
 	options.Scheme = w.person.Scheme()
 	c, err := cache.New(apiServer, options)
 	if err != nil {

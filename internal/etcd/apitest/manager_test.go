@@ -24,7 +24,9 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/charts/chartstest"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
+	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 )
@@ -64,16 +66,20 @@ func (w *world) runIn(server *rest.Config, counted *writes) {
 		observer = watches.NewObserver(clock.RealClock{})
 	}
 	mgr, err := watches.NewManager(server, &ctrl.Options{
-		Scheme: w.person.Scheme(), Cache: controller.CacheOptions([]string{w.namespace}), Logger: logr.Discard(),
+		Scheme: w.person.Scheme(), Cache: controller.CacheOptions(w.private, []string{w.namespace}), Logger: logr.Discard(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	}, observer)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	runsBy := w.runsBy
+	if runsBy == nil {
+		runsBy = clock.RealClock{}
+	}
 	operator := controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
-		Clock: clock.RealClock{}, Dial: w.connectTo, Agents: toNoAgent, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: w.grantsAccess, Metrics: controller.NewMetrics(), Attestor: attested{}, Watches: observer,
+		Clock: runsBy, Dial: w.connectTo, Agents: toNoAgent, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: w.grantsAccess, Metrics: controller.NewMetrics(), Attestor: attested{}, Watches: observer,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {
@@ -153,6 +159,32 @@ func TestTheRunningOperatorBringsUpThreeMembersAndRests(t *testing.T) {
 		err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, &etcdv1beta2.EtcdCluster{})
 		return apierrors.IsNotFound(err)
 	})
+}
+
+// Nothing else wakes the operator, whose clock stands still.
+func TestARequestOnTheSecretOfACAWakesTheOperator(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	w.runsBy, w.etcd.Before = w.clock, nil
+	w.runIn(apiServer, &writes{})
+	w.eventually("a lost Service is created again", w.losesService())
+	w.eventually("the request is taken", w.asksToRenew())
+}
+
+// asksToRenew asks for another certificate of the client CA and reports whether the request was taken.
+func (w *world) asksToRenew() func() bool {
+	w.t.Helper()
+	asked := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.private, Name: w.clusterNames().CACertSecret(contract.ClientPlane)}}
+	if err := w.person.Patch(w.t.Context(), asked, annotating(domains.ForceRenewAnnotation, "true")); err != nil {
+		w.t.Fatal(err)
+	}
+	return func() bool {
+		if err := w.person.Get(w.t.Context(), client.ObjectKeyFromObject(asked), asked); err != nil {
+			w.t.Fatal(err)
+		}
+		return asked.Annotations[domains.ForceRenewAnnotation] == ""
+	}
 }
 
 // losesService deletes the Service for clients and reports whether it is there again.

@@ -204,7 +204,7 @@ func (c *crowd) operate(counted *writes) {
 		return counted
 	})
 	mgr, err := ctrl.NewManager(server, ctrl.Options{
-		Scheme: c.person.Scheme(), Cache: controller.CacheOptions([]string{c.namespace}), Logger: logr.Discard(),
+		Scheme: c.person.Scheme(), Cache: controller.CacheOptions(c.private, []string{c.namespace}), Logger: logr.Discard(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4},
 	})

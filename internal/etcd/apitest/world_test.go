@@ -21,6 +21,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -102,6 +103,8 @@ type world struct {
 	readsPKI bool
 	// settings of the operator, without those that every world has.
 	settings model.Settings
+	// runsBy is the clock of an operator that runs; nil means that of the machine.
+	runsBy clock.Clock
 	// grantsAccess is true where an operator that runs looks at EtcdAccesses.
 	grantsAccess bool
 	// observer is what an operator that runs knows of its watches; nil for one of the real time.

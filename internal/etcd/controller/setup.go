@@ -23,9 +23,9 @@ import (
 	"github.com/keyturn/keyturn/internal/unattended"
 )
 
-// CacheOptions limits the cache to EtcdClusters and their objects, in these namespaces or in all when there are none.
-// No Secret is in it.
-func CacheOptions(namespaces []string) cache.Options {
+// CacheOptions limits the cache to EtcdClusters and their objects, in these namespaces or in all when there are none. Of Secrets,
+// it has the names and labels of those that hold CAs, in the operator's own namespace.
+func CacheOptions(own string, namespaces []string) cache.Options {
 	written := cache.ByObject{Transform: withoutWhatOthersAdd}
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{model.ManagedByLabel: model.Manager})}
 	options := cache.Options{
@@ -36,6 +36,7 @@ func CacheOptions(namespaces []string) cache.Options {
 			&corev1.ServiceAccount{}: ours, &rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours,
 			&policyv1.PodDisruptionBudget{}: ours, &networkingv1.NetworkPolicy{}: ours,
 			&etcdv1beta2.EtcdCluster{}: written, &etcdv1beta2.EtcdBackup{}: written, &keyturnv1alpha1.EtcdAccess{}: written,
+			&corev1.Secret{}: {Label: ours.Label, Namespaces: map[string]cache.Config{own: {}}, Transform: labelled},
 		},
 	}
 	if len(namespaces) > 0 {
@@ -45,6 +46,15 @@ func CacheOptions(namespaces []string) cache.Options {
 		}
 	}
 	return options
+}
+
+// labelled keeps the name and the labels.
+func labelled(object any) (any, error) {
+	if meta, is := object.(client.Object); is {
+		unattended.Trim(meta)
+		meta.SetAnnotations(nil)
+	}
+	return object, nil
 }
 
 // withoutWhatOthersAdd drops labels and annotations that have no effect: any tenant can fill the memory with them.
@@ -76,6 +86,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata).
 		Owns(&policyv1.PodDisruptionBudget{}, builder.OnlyMetadata).
 		Owns(&networkingv1.NetworkPolicy{}, builder.OnlyMetadata).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfCA)).
 		Watches(&etcdv1beta2.EtcdBackup{}, handler.EnqueueRequestsFromMapFunc(r.beginningWith)).
 		WatchesRawSource(r.clustersByWatches()).
 		WatchesRawSource(source.Channel(r.attested, &handler.EnqueueRequestForObject{})).

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -33,9 +34,19 @@ func (r *Reconciler) watched() []schema.GroupResource {
 	return watched
 }
 
+// clusterOfCA is the cluster that a Secret in the operator's namespace belongs to. By its annotations people ask for another CA.
+func (r *Reconciler) clusterOfCA(ctx context.Context, secret client.Object) []reconcile.Request {
+	labels := secret.GetLabels()
+	name := types.NamespacedName{Namespace: labels[model.NamespaceLabel], Name: labels[model.ClusterLabel]}
+	if err := r.options.Client.Get(ctx, name, &etcdv1beta2.EtcdCluster{}); err != nil { // it is gone, or in a namespace that is not watched
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: name}}
+}
+
 // denied are the watches that are denied and the cluster depends on. Its spec, which is read past the cache, is looked at again.
 func (p *pass) denied() []model.Problem {
-	denials := p.options.Watches.Denied(p.etcd.Namespace, p.watched()...)
+	denials := append(p.options.Watches.Denied(p.etcd.Namespace, p.watched()...), p.options.Watches.Denied(p.options.Namespace, corev1.Resource("secrets"))...)
 	denied := make([]model.Problem, 0, len(denials))
 	for _, denial := range denials {
 		denied = append(denied, model.Problem{Reason: model.Reason(denial.Reason()), Message: denial.Report("the etcd operator",

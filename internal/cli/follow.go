@@ -93,7 +93,7 @@ func (o *rotateOptions) acted(w watching, after rotation.Record) bool {
 
 // taken reports whether the operator has taken the annotations of a request off,
 // which it does when it acts on them.
-func (c cluster) taken(ctx context.Context, r request) (bool, error) {
+func (c connection) taken(ctx context.Context, r request) (bool, error) {
 	secret, err := c.secret(ctx, r.secret)
 	if apierrors.IsNotFound(err) {
 		return false, nil // it is being recreated

@@ -96,7 +96,7 @@ func asItself() program {
 func asPlugin() program {
 	return program{
 		name: "kubectl keyturn", file: "kubectl-keyturn",
-		about: "Show what Kafka and etcd clusters trust and present, rotate CAs of Kafka, and measure what clients lose",
+		about: "Show what Kafka and etcd clusters trust and present, rotate their CAs, and measure what clients lose",
 	}
 }
 

@@ -28,12 +28,13 @@ type rotateOptions struct {
 	renew, replace, distrust, abort bool
 	watch                           bool
 	output                          string
+	ofEtcd                          etcdRotateOptions
 }
 
 func rotateCommand(connect connector) *cobra.Command {
 	o := &rotateOptions{connect: connect}
 	cmd := &cobra.Command{
-		Use:   "rotate kafka/NAME (--cluster-ca | --clients-ca)",
+		Use:   "rotate (kafka/NAME (--cluster-ca | --clients-ca) | etcd/NAME [--client-ca] [--peer-ca])",
 		Short: "Ask for a new key or certificate of a CA",
 		Long: `Asks the operator to replace the key of a CA (--replace, the default), to renew its
 certificate under the same key (--renew), to distrust at once every key of the CA but
@@ -49,11 +50,18 @@ It annotates a Secret of the CA, and only in the state that it has read. It refu
 with exit code 2, when there is nothing to rotate, nothing to go back to or to
 distrust, or a rotation is already in progress; --replace --distrust is accepted even
 then, because a compromised key does not wait. "plan" shows beforehand what will
-happen.`,
+happen to a Kafka.
+
+The Secrets of an etcd cluster's CAs are in the namespace of the operator
+(--operator-namespace). The client CA that is replaced stays trusted while certificates
+of applications are valid; --clients-moved says that all applications have read their
+Secrets again.`,
 		Example: `  kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --watch
   kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --replace --distrust
   kubectl keyturn rotate kafka/my-cluster -n kafka --clients-ca --abort
-  kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca -o json`,
+  kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca -o json
+  kubectl keyturn rotate etcd/my-cluster -n etcd --client-ca --peer-ca --watch
+  kubectl keyturn rotate etcd/my-cluster -n etcd --client-ca --clients-moved`,
 		Args:              o.arguments,
 		PreRunE:           o.check,
 		ValidArgsFunction: completeKafka(connect),
@@ -69,6 +77,7 @@ happen.`,
 	flags.BoolVar(&o.distrust, "distrust", false, "distrust every key of the CA but the newest, because one is compromised")
 	flags.BoolVar(&o.abort, "abort", false, "go back to the CA that is being replaced, or withdraw the request for a new key")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "follow the rotation until nothing is left to do")
+	o.ofEtcd.addFlags(flags)
 	addOutputFlag(cmd, &o.output, outputTable, outputUsage+"; other formats than table print one document at the end")
 	cmd.MarkFlagsMutuallyExclusive("cluster-ca", "clients-ca")
 	cmd.MarkFlagsMutuallyExclusive("renew", "replace", "abort")
@@ -95,11 +104,34 @@ func (o *rotateOptions) arguments(cmd *cobra.Command, args []string) error {
 	if err := checkOutput(o.output); err != nil {
 		return misused(cmd, err)
 	}
-	return oneKafka(cmd, args)
+	return oneCluster(cmd, args)
 }
 
 // check wants one request for one CA. The groups of flags say the same for shells.
-func (o *rotateOptions) check(cmd *cobra.Command, _ []string) error {
+func (o *rotateOptions) check(cmd *cobra.Command, args []string) error {
+	if err := o.checkWay(); err != nil {
+		return misused(cmd, err)
+	}
+	if isOfEtcd(args) {
+		if err := o.checkEtcd(); err != nil {
+			return misused(cmd, err)
+		}
+		return nil
+	}
+	switch {
+	case o.ofEtcd.clientCA || o.ofEtcd.peerCA || o.ofEtcd.clientsMoved:
+		return misused(cmd, errNotOfKafka)
+	case !o.clusterCA && !o.clientsCA:
+		return misused(cmd, errWhichCA)
+	case o.clusterCA && o.clientsCA:
+		return misused(cmd, errOneCA)
+	default:
+		return nil
+	}
+}
+
+// checkWay wants one thing to be asked.
+func (o *rotateOptions) checkWay() error {
 	ways := 0
 	for _, way := range []bool{o.renew, o.replace, o.abort} {
 		if way {
@@ -107,14 +139,10 @@ func (o *rotateOptions) check(cmd *cobra.Command, _ []string) error {
 		}
 	}
 	switch {
-	case !o.clusterCA && !o.clientsCA:
-		return misused(cmd, errWhichCA)
-	case o.clusterCA && o.clientsCA:
-		return misused(cmd, errOneCA)
 	case ways > 1:
-		return misused(cmd, errOneWay)
+		return errOneWay
 	case o.distrust && (o.renew || o.abort):
-		return misused(cmd, errDistrust)
+		return errDistrust
 	default:
 		return nil
 	}
@@ -131,6 +159,8 @@ func (o *rotateOptions) kind() authorities.Kind {
 type request struct {
 	domain string
 	secret string
+	// see is the command that shows what becomes of it.
+	see string
 	// annotations are set together; what says in words what the operator shall do.
 	annotations map[string]string
 	what        string
@@ -174,11 +204,15 @@ func (o *rotateOptions) run(ctx context.Context, resource string, out io.Writer)
 	if err != nil {
 		return err
 	}
+	if name, is := strings.CutPrefix(resource, etcdPrefix); is {
+		return o.rotateEtcd(ctx, etcdCluster{connection, name}, out)
+	}
 	c, err := connection.cluster(resource)
 	if err != nil {
 		return err
 	}
 	r := o.requested(c.name)
+	r.see = c.see()
 	kafka, err := c.kafka(ctx)
 	if err != nil {
 		return err
@@ -270,7 +304,7 @@ func (c cluster) takenBack(ctx context.Context, r request) (request, error) {
 		return r, nil
 	}
 	if err != nil {
-		return r, withRights(err, r.rights(c))
+		return r, withRights(err, r.rights(c.connection))
 	}
 	r.seen = secret.ResourceVersion
 	r.withdraws = model.Says(secret.Annotations, authorities.ForceReplaceAnnotation, "true") &&
@@ -392,10 +426,10 @@ func distrusted(record rotation.Record) []string {
 }
 
 // ask sets the annotations, on the state of the Secret that was seen and no other.
-func (c cluster) ask(ctx context.Context, r request) error {
+func (c connection) ask(ctx context.Context, r request) error {
 	secret, err := c.secret(ctx, r.secret)
 	if apierrors.IsNotFound(err) {
-		return refuse("Secret %s/%s does not exist: the operator will recreate it, and %s shows when it has", c.namespace, r.secret, c.see())
+		return refuse("Secret %s/%s does not exist: %s shows whether the operator recreates it", c.namespace, r.secret, r.see)
 	}
 	if err != nil {
 		return withRights(err, r.rights(c))
@@ -413,7 +447,7 @@ func (c cluster) ask(ctx context.Context, r request) error {
 		secret.Annotations[annotation] = value
 	}
 	if !missing {
-		return refuse("the operator has already been asked to %s and has not started: %s shows what it is waiting for", r.what, c.see())
+		return refuse("the operator has already been asked to %s and has not started: %s shows what it is waiting for", r.what, r.see)
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err = c.client.Patch(ctx, secret, patch, client.FieldOwner("kubectl-keyturn"))
@@ -427,12 +461,12 @@ func (c cluster) ask(ctx context.Context, r request) error {
 }
 
 // raced refuses to act on a state of the Secret that is another by now.
-func (c cluster) raced(r request) error {
+func (c connection) raced(r request) error {
 	return refuse("Secret %s/%s was changed by someone else just now: run the command again", c.namespace, r.secret)
 }
 
 // rights are those that the request takes beside those for looking.
-func (r request) rights(c cluster) string {
+func (r request) rights(c connection) string {
 	return fmt.Sprintf("get and patch Secret %s in namespace %s, which lets you read its content as well", r.secret, c.namespace)
 }
 

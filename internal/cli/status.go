@@ -81,6 +81,9 @@ func (o *statusOptions) arguments(cmd *cobra.Command, args []string) error {
 
 // oneCluster wants the name of one Kafka or one EtcdCluster.
 func oneCluster(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return oneKafka(cmd, args)
+	}
 	switch kind, name, found := strings.Cut(args[0], "/"); {
 	case len(args) == 1 && kind+"/" == etcdPrefix && name != "":
 		return nil

@@ -195,10 +195,10 @@ func (c cluster) versions(ctx context.Context) map[string]string {
 }
 
 // secret reads the metadata of a Secret.
-func (c cluster) secret(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+func (c connection) secret(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	if err := c.client.Get(ctx, c.key(name), secret); err != nil {
+	if err := c.client.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, secret); err != nil {
 		return nil, fmt.Errorf("reading Secret %s/%s: %w", c.namespace, name, err)
 	}
 	return secret, nil

@@ -48,7 +48,7 @@ func (r release) krew(_ context.Context, w work) error {
 	manifest := krewPlugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: map[string]string{"name": "keyturn"},
 		Spec: krewSpec{
-			Version: "v" + r.version, Homepage: home, ShortDescription: "Show and rotate CAs of Kafka clusters",
+			Version: "v" + r.version, Homepage: home, ShortDescription: "Show and rotate CAs of Kafka and etcd clusters",
 			Description: "Shows what Kafka and etcd clusters trust and present, plans and starts the\nrotation of a CA of Kafka, and measures what clients lose.\n",
 		},
 	}

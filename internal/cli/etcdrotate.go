@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	etcddomains "github.com/keyturn/keyturn/internal/etcd/domains"
+	etcdmodel "github.com/keyturn/keyturn/internal/etcd/model"
+)
+
+// etcdRotateOptions are the options of "keyturn rotate" for etcd clusters.
+type etcdRotateOptions struct {
+	clientCA, peerCA, clientsMoved bool
+	operatorNamespace              string
+}
+
+func (o *etcdRotateOptions) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.clientCA, "client-ca", false, "of etcd: rotate the CA of the port for clients")
+	flags.BoolVar(&o.peerCA, "peer-ca", false, "of etcd: rotate the CA of the port for members; with --client-ca, each member is restarted once for both")
+	flags.BoolVar(&o.clientsMoved, "clients-moved", false, "of etcd: all applications have read their Secrets again, and are no longer waited for")
+	flags.StringVar(&o.operatorNamespace, "operator-namespace", "keyturn", "of etcd: namespace of the operator, which has the Secrets of CAs")
+}
+
+// Requests for a CA of etcd that contradict themselves, or leave open what is meant.
+var (
+	errWhichEtcdCA = errors.New("specify --client-ca, --peer-ca or both")
+	errNotOfEtcd   = errors.New("--cluster-ca and --clients-ca are CAs of Kafka: specify --client-ca, --peer-ca or both")
+	errNotOfKafka  = errors.New("--client-ca, --peer-ca and --clients-moved are for etcd: specify --cluster-ca or --clients-ca")
+	errMovedAlone  = errors.New("--clients-moved goes with --client-ca alone")
+)
+
+// checkEtcd wants one request for the CAs of an EtcdCluster.
+func (o *rotateOptions) checkEtcd() error {
+	switch {
+	case o.clusterCA || o.clientsCA:
+		return errNotOfEtcd
+	case !o.ofEtcd.clientCA && !o.ofEtcd.peerCA:
+		return errWhichEtcdCA
+	case o.ofEtcd.clientsMoved && (o.ofEtcd.peerCA || o.renew || o.replace || o.distrust || o.abort):
+		return errMovedAlone
+	default:
+		return nil
+	}
+}
+
+func (o *etcdRotateOptions) planes() []contract.Plane {
+	var planes []contract.Plane
+	if o.clientCA {
+		planes = append(planes, contract.ClientPlane)
+	}
+	if o.peerCA {
+		planes = append(planes, contract.PeerPlane)
+	}
+	return planes
+}
+
+// etcdRequests are what is asked of the operator, one for each CA.
+func (o *rotateOptions) etcdRequests(c etcdCluster) []request {
+	names, requests := etcdmodel.Names{Namespace: c.namespace, Cluster: c.name}, []request{}
+	for _, plane := range o.ofEtcd.planes() {
+		r := request{domain: string(plane), see: c.see(), secret: names.CAKeySecret(plane), annotations: map[string]string{}}
+		const yes = "true"
+		switch {
+		case o.ofEtcd.clientsMoved:
+			r.annotations[etcddomains.ClientsMovedAnnotation] = c.clock.Now().UTC().Format(time.RFC3339)
+			r.what = "wait no longer for applications"
+		case o.renew:
+			r.secret = names.CACertSecret(plane)
+			r.annotations[etcddomains.ForceRenewAnnotation] = yes
+			r.what = fmt.Sprintf("renew the certificate of the %s CA", plane)
+		case o.abort:
+			r.annotations[authority.AbortReplaceAnnotation] = yes
+			r.what = fmt.Sprintf("go back to the %s CA that is being replaced", plane)
+		case o.replace || !o.distrust:
+			r.annotations[etcddomains.ForceReplaceAnnotation] = yes
+			r.what = fmt.Sprintf("replace the key of the %s CA", plane)
+		}
+		if o.distrust {
+			r.annotations[authority.DistrustAnnotation] = authority.DistrustNow
+			r.what = strings.TrimPrefix(fmt.Sprintf("%s and distrust all earlier keys of the %s CA", r.what, plane), " and ")
+		}
+		requests = append(requests, r)
+	}
+	return requests
+}
+
+// rotateEtcd asks for another CA of an EtcdCluster.
+func (o *rotateOptions) rotateEtcd(ctx context.Context, c etcdCluster, out io.Writer) error {
+	etcd, err := c.etcd(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.permittedOfEtcd(c, etcd); err != nil {
+		return err
+	}
+	requests := o.etcdRequests(c)
+	secrets := c.connection // the Secrets of CAs are where the operator is
+	secrets.namespace = o.ofEtcd.operatorNamespace
+	var what []string
+	for _, r := range requests {
+		if err := secrets.ask(ctx, r); err != nil {
+			return err
+		}
+		what = append(what, r.what)
+	}
+	asked := etcdOutcome{Namespace: c.namespace, Cluster: c.name, Asked: what}
+	if o.output != outputTable {
+		var followed error
+		if o.watch {
+			followed = o.followEtcd(ctx, c, secrets, requests, io.Discard)
+			asked.Completed = followed == nil
+		}
+		return errors.Join(printFor(out, o.output, asked), followed)
+	}
+	text := fmt.Sprintf("Asked the operator of %s to %s.\n", c, strings.Join(what, " and to "))
+	if !o.watch {
+		text += fmt.Sprintf("Follow it with: %s --watch\n", c.see())
+	}
+	if _, err := io.WriteString(out, text); err != nil || !o.watch {
+		return err
+	}
+	return o.followEtcd(ctx, c, secrets, requests, out)
+}
+
+// etcdOutcome is what "keyturn rotate" says when the operator of an EtcdCluster has been asked.
+type etcdOutcome struct {
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	// Asked is what the operator shall do, in words.
+	Asked []string `json:"asked"`
+	// Completed is true once a watch has seen that nothing is left to do.
+	Completed bool `json:"completed"`
+}
+
+func (c etcdCluster) String() string { return etcdPrefix + c.name }
+
+// see is the command that shows how far a rotation is.
+func (c etcdCluster) see() string {
+	return fmt.Sprintf("%s status %s -n %s", c.program, c, c.namespace)
+}
+
+// permittedOfEtcd refuses what would be wrong or in vain.
+func (o *rotateOptions) permittedOfEtcd(c etcdCluster, etcd *etcdv1beta2.EtcdCluster) error {
+	isRotating := meta.IsStatusConditionTrue(etcd.Status.Conditions, etcdv1beta2.ConditionRotatingCAs)
+	switch {
+	case etcdmodel.ModeOf(etcd.Spec.TLS) != etcdmodel.Dynamic:
+		return refuse("%s has no CA of the operator: its certificates are in Secrets that people keep (spec.TLS)", c)
+	case o.ofEtcd.clientsMoved && !isRotating:
+		return refuse("no CA of %s is being replaced, so nothing waits for applications", c)
+	case isRotating && !o.ofEtcd.clientsMoved && !o.abort && !o.distrust:
+		return refuse("a CA of %s is being renewed or replaced: %s shows what that waits for; if a key is compromised, add --distrust", c, c.see())
+	default:
+		return nil
+	}
+}
+
+// followEtcd tells what becomes of requests until nothing is left to do.
+func (o *rotateOptions) followEtcd(ctx context.Context, c etcdCluster, secrets connection, requests []request, out io.Writer) error {
+	begin, taken, last, isSeen := c.clock.Now(), time.Time{}, "", false
+	return c.repeat(ctx, func() (bool, error) {
+		etcd, err := c.etcd(ctx)
+		if err != nil {
+			return false, err
+		}
+		message := ""
+		rotating := meta.FindStatusCondition(etcd.Status.Conditions, etcdv1beta2.ConditionRotatingCAs)
+		if rotating != nil && meta.IsStatusConditionTrue(etcd.Status.Conditions, rotating.Type) {
+			message, isSeen = rotating.Message, true
+		}
+		if message != last && message != "" {
+			last = message
+			if _, err := fmt.Fprintf(out, "%6s  %s\n", ago(c.clock.Since(begin)), said(message)); err != nil {
+				return false, err
+			}
+		}
+		areTaken, err := o.areTaken(ctx, secrets, requests)
+		if err != nil || !areTaken {
+			taken = time.Time{}
+			return false, err
+		}
+		if taken.IsZero() {
+			taken = c.clock.Now()
+		}
+		switch {
+		case message != "":
+			return false, nil
+		case !isSeen && c.clock.Since(taken) < grace: // the status is written after the Secrets
+			return false, nil
+		case !isSeen:
+			return false, errUnservedByEtcd
+		}
+		_, err = fmt.Fprintf(out, "Done after %s.\n", ago(c.clock.Since(begin)))
+		return true, err
+	})
+}
+
+// errUnservedByEtcd is a request that the operator took off without acting on it.
+var errUnservedByEtcd = errors.New("the operator removed the request without acting on it: the events of the EtcdCluster say why")
+
+// areTaken reports whether the operator has taken all requests off. The time up to which clients have moved stays.
+func (o *rotateOptions) areTaken(ctx context.Context, secrets connection, requests []request) (bool, error) {
+	if o.ofEtcd.clientsMoved {
+		return true, nil
+	}
+	for _, r := range requests {
+		if isTaken, err := secrets.taken(ctx, r); err != nil || !isTaken {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// isOfEtcd reports whether the name is that of an EtcdCluster.
+func isOfEtcd(args []string) bool {
+	return len(args) == 1 && strings.HasPrefix(args[0], etcdPrefix) && len(args[0]) > len(etcdPrefix)
+}

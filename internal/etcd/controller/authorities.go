@@ -97,7 +97,7 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane, trusted model.T
 		}
 		switch act := act.(type) {
 		case model.UseCA:
-			return nil, p.readTrustedCerts(ctx, plane)
+			return nil, nil //nolint:nilnil // having no problem is no error
 		case model.HoldCA:
 			return &act.Problem, nil
 		case model.MakeCA:
@@ -118,7 +118,7 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane, trusted model.T
 // lookAtCA reads the Secrets of a CA, and keeps what is in them of one that can be used.
 func (p *pass) lookAtCA(ctx context.Context, plane contract.Plane, trusted model.Trusted) (model.CAAct, error) {
 	names := p.cluster.Names
-	for _, name := range []string{names.CAKeySecret(plane), names.CACertSecret(plane)} {
+	for _, name := range []string{names.CAKeySecret(plane), names.CACertSecret(plane), names.TrustedCertsSecret(plane)} {
 		secret, err := p.private(ctx, name)
 		if err != nil {
 			return nil, err
@@ -127,19 +127,13 @@ func (p *pass) lookAtCA(ctx context.Context, plane contract.Plane, trusted model
 	}
 	stored := model.StoredCA{
 		Key: dataOf(p.authorities.secrets[names.CAKeySecret(plane)]), Cert: dataOf(p.authorities.secrets[names.CACertSecret(plane)]),
+		Trusted: dataOf(p.authorities.secrets[names.TrustedCertsSecret(plane)]),
 	}
 	act := p.cluster.DecideCA(plane, stored, trusted, p.now)
 	if use, is := act.(model.UseCA); is {
 		p.authorities.cas[plane], p.authorities.bundles[plane] = use.CA, certificatesIn(stored.Cert[authority.CertKey])
 	}
 	return act, nil
-}
-
-func (p *pass) readTrustedCerts(ctx context.Context, plane contract.Plane) error {
-	name := p.cluster.Names.TrustedCertsSecret(plane)
-	secret, err := p.private(ctx, name)
-	p.authorities.secrets[name] = secret
-	return err
 }
 
 // certify has the operator's CA sign a key of the cluster. Where there is none it is made, but not before that CA can sign. The

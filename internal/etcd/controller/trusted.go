@@ -18,8 +18,9 @@ import (
 func (p *pass) readTrusted(ctx context.Context, members []membership.Member) (map[contract.Plane]model.Trusted, error) {
 	known := map[contract.Plane]model.Trusted{}
 	for _, plane := range contract.Planes() {
-		known[plane] = model.Trusted{HasMembers: len(members) > 0, Pinned: p.pinned(members, plane), Used: p.used(plane)}
+		known[plane] = model.Trusted{HasMembers: len(members) > 0, Used: p.used(plane)}
 	}
+	p.addPods(members, known)
 	for _, read := range []func(context.Context, map[contract.Plane]model.Trusted) error{p.addOperator, p.addPublished} {
 		if isShown(known) {
 			break
@@ -35,18 +36,26 @@ func isShown(known map[contract.Plane]model.Trusted) bool {
 	return !slices.ContainsFunc(contract.Planes(), func(plane contract.Plane) bool { return !known[plane].IsShown() })
 }
 
-// pinned are the CAs that the pods of members were created to accept, and those that they were given since.
-func (p *pass) pinned(members []membership.Member, plane contract.Plane) (pinned [][]pki.Fingerprint) {
+// addPods adds the CAs that the pods of members were created to accept and those that they were given since, and the certificates
+// that they were issued last. The ledger may be of another day than these are.
+func (p *pass) addPods(members []membership.Member, known map[contract.Plane]model.Trusted) {
 	for _, member := range members {
 		pod := p.pods[member.Name]
 		if pod == nil || string(pod.UID) != member.PodUID {
 			continue
 		}
-		if cas := model.Fingerprints(givenTo(pod)[domains.Of(plane)]); len(cas) > 0 {
-			pinned = append(pinned, cas)
+		given, leaves := givenTo(pod), leavesIn(pod)
+		for _, plane := range contract.Planes() {
+			trusted := known[plane]
+			if cas := model.Fingerprints(given[domains.Of(plane)]); len(cas) > 0 {
+				trusted.Pinned = append(trusted.Pinned, cas)
+			}
+			if leaf := leaves[plane]; leaf != nil {
+				trusted.Presented = append(trusted.Presented, leaf)
+			}
+			known[plane] = trusted
 		}
 	}
-	return pinned
 }
 
 // used are the CAs of the certificates in the ledger.

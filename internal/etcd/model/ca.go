@@ -1,7 +1,9 @@
 package model
 
 import (
+	"crypto/x509"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/agent"
@@ -30,9 +32,15 @@ func UnreadableLedger(namespace, name string, err error) *Problem {
 	return &Problem{BadLedger, fmt.Sprintf("ConfigMap %s/%s cannot be read: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the ConfigMap, or delete it to have it written again from the certificates in use.", namespace, name, err)}
 }
 
-// StoredCA is what the two Secrets of a CA hold, nil where there is none.
+// StoredCA is what the Secrets of a CA hold, nil where there is none.
 type StoredCA struct {
-	Key, Cert map[string][]byte
+	// Key and Cert make the CA, and Trusted has the certificates of all CAs that members may trust besides.
+	Key, Cert, Trusted map[string][]byte
+}
+
+// known are the CA certificates in the Secrets.
+func (s StoredCA) known() []*x509.Certificate {
+	return slices.Concat(authority.PublishedCAs(s.Cert), authority.PublishedCAs(s.Trusted))
 }
 
 // CAAct is what happens to a CA: UseCA, MakeCA, CertifyCA or HoldCA.
@@ -68,8 +76,8 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, trusted Trusted
 		if err != nil {
 			return HoldCA{Problem{CAUnusable, fmt.Sprintf("The %s CA cannot sign: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the Secrets %s and %s in the operator's namespace.", plane, err, key, cert)}}
 		}
-		if trusted.isAnother(authority.PublishedCAs(stored.Cert)) {
-			return HoldCA{c.changed(plane, ca, trusted)}
+		if trusted.isAnother(authority.PublishedCAs(stored.Cert)) || trusted.isNewer(stored.known()) {
+			return HoldCA{c.changed(plane, ca, trusted.without(stored.known()))}
 		}
 		return UseCA{ca}
 	case trusted.exists() || stored.Cert != nil:

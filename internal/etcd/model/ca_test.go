@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"crypto/elliptic"
 	"crypto/x509"
 	"fmt"
 	"strings"
@@ -20,9 +21,10 @@ func TestWhatBecomesOfACA(t *testing.T) {
 	key := map[string][]byte{authority.KeyKey: ca.Key().PEM()}
 	cert := map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())}
 	recorded := model.Trusted{HasMembers: true}
-	mine, another := listOf(ca), listOf(other)
+	mine, another, both := listOf(ca), listOf(other), listOf(other, ca)
 	expired := model.StoredCA{Key: map[string][]byte{authority.KeyKey: old.Key().PEM()}, Cert: map[string][]byte{authority.CertKey: pki.EncodeBundle(old.Certificate())}}
 	complete := model.StoredCA{Key: key, Cert: cert}
+	replaced := model.StoredCA{Key: key, Cert: cert, Trusted: map[string][]byte{"other.crt": pki.EncodeBundle(other.Certificate())}}
 	ended := pkitest.Changed(t, ca, ca, func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = noon().AddDate(-1, 0, 0), noon().Add(-time.Minute)
 	}).Certificate()
@@ -60,6 +62,9 @@ func TestWhatBecomesOfACA(t *testing.T) {
 		"another is published":                         {stored: complete, trusted: model.Trusted{HasMembers: true, Published: [][]pki.Fingerprint{another}}, want: hold, reason: model.CAChanged},
 		"one of two Secrets names another":             {stored: complete, trusted: model.Trusted{HasMembers: true, Published: [][]pki.Fingerprint{another, mine}}, want: use},
 		"another that has expired is in place":         {stored: expired, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{mine}}, want: hold, reason: model.CAChanged},
+		"pods present what another has signed":         {stored: complete, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{both, both, both}, Presented: leavesOf(t, other, other, ca)}, want: hold, reason: model.CAChanged},
+		"one pod presents what another has signed":     {stored: complete, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{both, both, both}, Presented: leavesOf(t, other, ca, ca)}, want: use},
+		"pods present what the CA before has signed":   {stored: replaced, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{both, both}, Presented: leavesOf(t, other, other)}, want: use},
 		"its key is broken and was never signed":       {stored: model.StoredCA{Key: map[string][]byte{}}, want: hold, reason: model.CAUnusable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +84,21 @@ func TestWhatBecomesOfACA(t *testing.T) {
 	}
 }
 
+func leavesOf(t *testing.T, cas ...pki.Authority) []*x509.Certificate {
+	t.Helper()
+	var leaves []*x509.Certificate
+	for _, ca := range cas {
+		leaf, err := ca.Issue(pkitest.Signer(t, elliptic.P256()).Public(), pki.LeafSpec{
+			Subject: pki.Subject{CommonName: "member"}, Usages: pki.BothUsages(), Validity: time.Hour, Now: noon(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaves = append(leaves, leaf)
+	}
+	return leaves
+}
+
 func listOf(cas ...pki.Authority) []pki.Fingerprint {
 	var list []pki.Fingerprint
 	for _, ca := range cas {
@@ -92,7 +112,8 @@ func TestTheMessageNamesWhatToRestore(t *testing.T) {
 	ca, other := pkitest.CA(t, "ca", noon()), pkitest.CA(t, "other", noon())
 	stored := model.StoredCA{Key: map[string][]byte{authority.KeyKey: other.Key().PEM()}, Cert: map[string][]byte{authority.CertKey: pki.EncodeBundle(other.Certificate())}}
 	cluster, _ := model.Resolve(three(t), settings())
-	held, is := cluster.DecideCA(contract.ClientPlane, stored, model.Trusted{Pinned: [][]pki.Fingerprint{listOf(ca)}}, noon()).(model.HoldCA)
+	trusted := model.Trusted{Pinned: [][]pki.Fingerprint{listOf(other, ca)}, Presented: leavesOf(t, ca)} // the CA was replaced, and other is a backup
+	held, is := cluster.DecideCA(contract.ClientPlane, stored, trusted, noon()).(model.HoldCA)
 	if !is {
 		t.Fatal("the CA is used")
 	}

@@ -20,6 +20,8 @@ type Trusted struct {
 	HasMembers bool
 	// Pinned are the CAs that each pod was created to accept, and those that it was given since.
 	Pinned [][]pki.Fingerprint
+	// Presented is the certificate of each pod.
+	Presented []*x509.Certificate
 	// Used are the CAs that records in the operator's namespace name.
 	Used []pki.Fingerprint
 	// Published are the CAs in the Secret of each member. Processes in the namespace of the cluster may have changed them.
@@ -81,6 +83,37 @@ func (t Trusted) isAnother(certificates []*x509.Certificate) bool {
 		}
 	}
 	return balance < 0
+}
+
+// isNewer reports whether fewer pods present certificates of these CAs than of others: the Secrets are those of a day before the
+// CA was replaced, and members may have ceased to trust what they hold.
+func (t Trusted) isNewer(known []*x509.Certificate) bool {
+	balance := 0
+	for _, leaf := range t.Presented {
+		if slices.ContainsFunc(known, func(ca *x509.Certificate) bool { return pki.IssuedBy(leaf, ca) }) {
+			balance++
+		} else {
+			balance--
+		}
+	}
+	return balance < 0
+}
+
+// without leaves out what pods were given of CAs, where that leaves something.
+func (t Trusted) without(cas []*x509.Certificate) Trusted {
+	isKnown := func(given pki.Fingerprint) bool {
+		return slices.ContainsFunc(cas, func(ca *x509.Certificate) bool { return pki.FingerprintOf(ca) == given })
+	}
+	var others [][]pki.Fingerprint
+	for _, pinned := range t.Pinned {
+		if rest := slices.DeleteFunc(slices.Clone(pinned), isKnown); len(rest) > 0 {
+			others = append(others, rest)
+		}
+	}
+	if len(others) > 0 {
+		t.Pinned = others
+	}
+	return t
 }
 
 // maxExpected is how many fingerprints a message names.

@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -598,6 +599,27 @@ func TestARestartWaitsForADomainThatHasJustBegun(t *testing.T) {
 	}
 }
 
+// Applications that read their Secrets again soon cost no restart of their own.
+func TestARestartWaitsForApplicationsThatMoveSoon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, peer, clients)
+	w.settle()
+	held := evidence.Holder{Name: "an application", CA: pki.FingerprintOf(w.ca(clients)).String(), NotAfter: w.now.Add(24 * time.Hour)}
+	w.holders = map[publication.Domain][]evidence.Holder{clients: {held}}
+	w.ask("peer", forceReplace)
+	w.ask("client", forceReplace)
+	w.settle()
+	if w.mostRestarts() != 0 {
+		t.Fatalf("a member was restarted %d times before the application has moved", w.mostRestarts())
+	}
+	w.holders = nil
+	if isDone := w.settle(); !isDone || w.mostRestarts() != 1 {
+		t.Errorf("it is done: %t, after up to %d restarts of a member, want 1", isDone, w.mostRestarts())
+	}
+	w.trustsAlone(peer)
+	w.trustsAlone(clients)
+}
+
 // What waits for long is not waited for: a certificate of an application may last for months.
 func TestARestartWaitsForNoDomainThatIsHeldUp(t *testing.T) {
 	t.Parallel()
@@ -606,6 +628,8 @@ func TestARestartWaitsForNoDomainThatIsHeldUp(t *testing.T) {
 	w.holders = map[publication.Domain][]evidence.Holder{clients: {{Name: "an application", CA: pki.FingerprintOf(w.ca(clients)).String(), NotAfter: w.now.Add(24 * time.Hour)}}}
 	w.ask("peer", forceReplace)
 	w.ask("client", forceReplace)
+	w.settle()
+	w.now = w.now.Add(rotation.Patience)
 	w.settle()
 	w.trustsAlone(peer)
 	w.now = w.now.Add(25 * time.Hour)

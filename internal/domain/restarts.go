@@ -3,6 +3,7 @@ package domain
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -17,7 +18,7 @@ func Restarts(domains ...*Decided) []trust.Load {
 		others := slices.Concat(domains[:i], domains[i+1:])
 		for _, load := range d.Plan.Loads {
 			isKnown := slices.ContainsFunc(due, func(l trust.Load) bool { return l.Member == load.Member })
-			waits := slices.ContainsFunc(others, func(other *Decided) bool { return other.holdsBack(load.Member) })
+			waits := !d.isUrgent(load) && slices.ContainsFunc(others, func(other *Decided) bool { return other.holdsBack(load.Member) })
 			if isDue(load) && d.hasMounted(load.Member) && !isKnown && !waits {
 				due = append(due, load)
 			}
@@ -29,6 +30,11 @@ func Restarts(domains ...*Decided) []trust.Load {
 
 // isDue reports whether a load is a restart that is not left for later.
 func isDue(load trust.Load) bool { return load.How == trust.ByRestart && !load.Remainder }
+
+// isUrgent reports whether a load can wait for nothing that takes time: what is loaded ends.
+func (d *Decided) isUrgent(load trust.Load) bool {
+	return !load.Due.IsZero() && !d.Snapshot.Now.Before(load.Due)
+}
 
 // holdsBack reports whether a start of a member should wait until the domain has withdrawn something from it. One that asks for
 // a start itself, or takes one for each of its steps in any case, or waits for others, holds nothing back.
@@ -48,9 +54,21 @@ func (d *Decided) hasToWithdraw(id trust.MemberID) bool {
 	})
 }
 
+// HeldUpAt is when the domain has waited for certificates of applications for so long that it holds no start of a member back;
+// zero while it waits for none.
+func (d *Decided) HeldUpAt() time.Time {
+	if len(d.Former()) == 0 {
+		return time.Time{}
+	}
+	return d.Snapshot.Application.Since.Add(rotation.Patience)
+}
+
 // isHeldUp reports whether nothing is to be done in the domain, and what it waits for has lasted for long or has no known
-// beginning, such as a certificate of an application.
+// beginning.
 func (d *Decided) isHeldUp() bool {
+	if d.Snapshot.Now.Before(d.HeldUpAt()) {
+		return false
+	}
 	if slices.ContainsFunc(trust.Steps(d.Snapshot, d.Plan), func(s trust.Step) bool { return !s.Remainder }) {
 		return false
 	}

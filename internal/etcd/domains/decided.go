@@ -147,7 +147,7 @@ func (d Decided) WakeAt() []time.Time {
 			due = append(due, load.Due)
 		}
 		if len(decided.Former()) > 0 {
-			due = append(due, decided.HoldersEnd()...)
+			due = append(append(due, decided.HeldUpAt()), decided.HoldersEnd()...)
 		}
 	}
 	return due

@@ -135,7 +135,7 @@ func isValid(anchors []*x509.Certificate, now time.Time) bool {
 }
 
 // rotationWrites is more than a replacement of both CAs takes.
-const rotationWrites = 73
+const rotationWrites = 85
 
 func TestWhereTheOperatorCrashesInAReplacementTheNextOneFinishes(t *testing.T) {
 	t.Parallel()

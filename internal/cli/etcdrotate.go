@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/authority"
@@ -66,8 +67,9 @@ func (o *etcdRotateOptions) planes() []contract.Plane {
 
 // etcdRequests are what is asked of the operator, one for each CA.
 func (o *rotateOptions) etcdRequests(c etcdCluster) []request {
-	names, requests := etcdmodel.Names{Namespace: c.namespace, Cluster: c.name}, []request{}
-	for _, plane := range o.ofEtcd.planes() {
+	names, planes := etcdmodel.Names{Namespace: c.namespace, Cluster: c.name}, o.ofEtcd.planes()
+	requests := make([]request, 0, len(planes))
+	for _, plane := range planes {
 		r := request{domain: string(plane), see: c.see(), secret: names.CAKeySecret(plane), annotations: map[string]string{}}
 		const yes = "true"
 		switch {
@@ -151,7 +153,7 @@ func (c etcdCluster) see() string {
 
 // permittedOfEtcd refuses what would be wrong or in vain.
 func (o *rotateOptions) permittedOfEtcd(c etcdCluster, etcd *etcdv1beta2.EtcdCluster) error {
-	isRotating := meta.IsStatusConditionTrue(etcd.Status.Conditions, etcdv1beta2.ConditionRotatingCAs)
+	isRotating := rotating(etcd) != ""
 	switch {
 	case etcdmodel.ModeOf(etcd.Spec.TLS) != etcdmodel.Dynamic:
 		return refuse("%s has no CA of the operator: its certificates are in Secrets that people keep (spec.TLS)", c)
@@ -172,11 +174,8 @@ func (o *rotateOptions) followEtcd(ctx context.Context, c etcdCluster, secrets c
 		if err != nil {
 			return false, err
 		}
-		message := ""
-		rotating := meta.FindStatusCondition(etcd.Status.Conditions, etcdv1beta2.ConditionRotatingCAs)
-		if rotating != nil && meta.IsStatusConditionTrue(etcd.Status.Conditions, rotating.Type) {
-			message, isSeen = rotating.Message, true
-		}
+		message := rotating(etcd)
+		isSeen = isSeen || message != ""
 		if message != last && message != "" {
 			last = message
 			if _, err := fmt.Fprintf(out, "%6s  %s\n", ago(c.clock.Since(begin)), said(message)); err != nil {
@@ -184,24 +183,36 @@ func (o *rotateOptions) followEtcd(ctx context.Context, c etcdCluster, secrets c
 			}
 		}
 		areTaken, err := o.areTaken(ctx, secrets, requests)
-		if err != nil || !areTaken {
+		if err != nil || !areTaken || message != "" {
 			taken = time.Time{}
 			return false, err
 		}
 		if taken.IsZero() {
 			taken = c.clock.Now()
 		}
-		switch {
-		case message != "":
-			return false, nil
-		case !isSeen && c.clock.Since(taken) < grace: // the status is written after the Secrets
-			return false, nil
-		case !isSeen:
-			return false, errUnservedByEtcd
+		if !isSeen { // the status is written after the Secrets
+			return false, unserved(c.clock.Since(taken))
 		}
 		_, err = fmt.Fprintf(out, "Done after %s.\n", ago(c.clock.Since(begin)))
 		return true, err
 	})
+}
+
+// rotating is what the status says of CAs that are being renewed or replaced; empty when none is.
+func rotating(etcd *etcdv1beta2.EtcdCluster) string {
+	condition := meta.FindStatusCondition(etcd.Status.Conditions, etcdv1beta2.ConditionRotatingCAs)
+	if condition == nil || condition.Status != metav1.ConditionTrue {
+		return ""
+	}
+	return condition.Message
+}
+
+// unserved is an error once the operator has had the time to say what it does.
+func unserved(since time.Duration) error {
+	if since < grace {
+		return nil
+	}
+	return errUnservedByEtcd
 }
 
 // errUnservedByEtcd is a request that the operator took off without acting on it.

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/domains"
+	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -31,23 +34,114 @@ func (e Etcd) CAs(ctx context.Context) (map[contract.Plane]pki.Authority, error)
 	return cas, nil
 }
 
+// CALife is a change that limits the life of both CAs.
+func CALife(validity time.Duration) func(*unstructured.Unstructured) error {
+	return func(object *unstructured.Unstructured) error {
+		return errors.Join(
+			unstructured.SetNestedField(object.Object, validity.String(), "spec", "TLS", "dynamic", "clientCA", "validity"),
+			unstructured.SetNestedField(object.Object, validity.String(), "spec", "TLS", "dynamic", "peerCA", "validity"),
+		)
+	}
+}
+
+// yes is the value of annotations that ask for something.
+const yes = "true"
+
 // ReplaceCAs asks for another key of each CA.
 func (e Etcd) ReplaceCAs(ctx context.Context) error {
-	return errors.Join(
-		e.annotateCA(ctx, contract.PeerPlane, domains.ForceReplaceAnnotation, "true"),
-		e.annotateCA(ctx, contract.ClientPlane, domains.ForceReplaceAnnotation, "true"),
-	)
+	return errors.Join(e.ReplaceCA(ctx, contract.PeerPlane), e.ReplaceCA(ctx, contract.ClientPlane))
+}
+
+// ReplaceCA asks for another key of the CA of a plane.
+func (e Etcd) ReplaceCA(ctx context.Context, plane contract.Plane) error {
+	return e.annotateCA(ctx, plane, map[string]string{domains.ForceReplaceAnnotation: yes})
+}
+
+// DistrustCAs asks for another key of each CA, and for no trust in any other.
+func (e Etcd) DistrustCAs(ctx context.Context) error {
+	asked := map[string]string{domains.ForceReplaceAnnotation: yes, authority.DistrustAnnotation: authority.DistrustNow}
+	return errors.Join(e.annotateCA(ctx, contract.PeerPlane, asked), e.annotateCA(ctx, contract.ClientPlane, asked))
+}
+
+// AbortCA asks for the CA of a plane before the one that replaces it.
+func (e Etcd) AbortCA(ctx context.Context, plane contract.Plane) error {
+	return e.annotateCA(ctx, plane, map[string]string{authority.AbortReplaceAnnotation: yes})
 }
 
 // ClientsMoved says that all applications have taken over what was issued to them until now.
 func (e Etcd) ClientsMoved(ctx context.Context) error {
-	return e.annotateCA(ctx, contract.ClientPlane, domains.ClientsMovedAnnotation, time.Now().UTC().Format(time.RFC3339))
+	return e.annotateCA(ctx, contract.ClientPlane, map[string]string{domains.ClientsMovedAnnotation: time.Now().UTC().Format(time.RFC3339)})
 }
 
-func (e Etcd) annotateCA(ctx context.Context, plane contract.Plane, annotation, value string) error {
+func (e Etcd) annotateCA(ctx context.Context, plane contract.Plane, annotations map[string]string) error {
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = OperatorNamespace, e.names().CAKeySecret(plane)
-	return e.Kube.Annotate(ctx, secret, map[string]string{annotation: value})
+	return e.Kube.Annotate(ctx, secret, annotations)
+}
+
+// Trusts are the CAs by the fingerprints that all members report that etcd has loaded in a plane.
+func Trusts(status etcdv1beta2.EtcdClusterStatus, plane contract.Plane) map[string]bool {
+	trusted := map[string]bool{}
+	for i := range status.MemberStatuses {
+		for _, loaded := range status.MemberStatuses[i].Loaded {
+			for _, ca := range loaded.Trusts {
+				if loaded.Plane == string(plane) {
+					trusted[ca] = true
+				}
+			}
+		}
+	}
+	return trusted
+}
+
+// KeepCAs reads the Secrets of both CAs. Restoring them has what they hold put in the place of what is there.
+func (e Etcd) KeepCAs(ctx context.Context) (restore func(context.Context) error, err error) {
+	var kept []*corev1.Secret
+	for _, plane := range contract.Planes() {
+		for _, name := range []string{e.names().CAKeySecret(plane), e.names().CACertSecret(plane), e.names().TrustedCertsSecret(plane)} {
+			secret := &corev1.Secret{}
+			if err := e.Kube.Get(ctx, types.NamespacedName{Namespace: OperatorNamespace, Name: name}, secret); err != nil {
+				return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+			}
+			kept = append(kept, secret)
+		}
+	}
+	return func(ctx context.Context) error {
+		errs := make([]error, 0, len(kept))
+		for _, of := range kept {
+			secret := of.DeepCopy()
+			secret.ResourceVersion, secret.ManagedFields = "", nil
+			errs = append(errs, e.Kube.Update(ctx, secret, owner))
+		}
+		return errors.Join(errs...)
+	}, nil
+}
+
+// CountRestarts counts how often each pod is asked to start etcd again, until it is stopped.
+func (e Etcd) CountRestarts(ctx context.Context) (stop func() (map[string]int, error)) {
+	ctx, cancel := context.WithCancel(ctx)
+	asked, done := map[string]string{}, make(chan error, 1)
+	go func() {
+		done <- e.Kube.Follow(ctx, &corev1.PodList{}, func(pods Objects) (bool, error) {
+			for name, pod := range pods {
+				if revision := pod.GetAnnotations()[contract.RestartAnnotation]; revision != "" {
+					asked[name+" "+string(pod.GetUID())+" "+revision] = name
+				}
+			}
+			return false, nil
+		}, selected(e.Namespace, map[string]string{model.ClusterLabel: e.Name})...)
+	}()
+	return func() (map[string]int, error) {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			return nil, fmt.Errorf("counting restarts of EtcdCluster %s: %w", e.Name, err)
+		}
+		counted := map[string]int{}
+		for _, name := range asked {
+			counted[name]++
+		}
+		return counted, nil
+	}
 }
 
 // UntilTrustedAlone waits until the members report that etcd has loaded one CA in each plane, and another one than before.

@@ -195,7 +195,7 @@ func (k Kafka) RequestRoll(ctx context.Context) error {
 		return fmt.Errorf("listing StrimziPodSets of Kafka %s: %w", k.Name, err)
 	}
 	for i := range sets.Items {
-		if err := k.Kube.Annotate(ctx, &sets.Items[i], map[string]string{manualRoll: "true"}); err != nil {
+		if err := k.Kube.Annotate(ctx, &sets.Items[i], map[string]string{manualRoll: yes}); err != nil {
 			return err
 		}
 	}
@@ -221,7 +221,7 @@ func (k Kafka) RollOne(ctx context.Context) error {
 		return err
 	}
 	name := pods.Names()[0]
-	if err := k.Kube.Annotate(ctx, &corev1.Pod{ObjectMeta: k.Meta(name)}, map[string]string{manualRoll: "true"}); err != nil {
+	if err := k.Kube.Annotate(ctx, &corev1.Pod{ObjectMeta: k.Meta(name)}, map[string]string{manualRoll: yes}); err != nil {
 		return err
 	}
 	return k.untilRolled(ctx, Pods{name: pods[name]})

@@ -76,12 +76,21 @@ const leaseName = "keyturn-operator"
 
 // UntilLed waits until a live pod of the operator holds its Lease: one that works.
 func (k *Kubernetes) UntilLed(ctx context.Context) error {
+	return k.untilLed(ctx, operatorName, leaseName)
+}
+
+// UntilEtcdLed is UntilLed of the process that runs EtcdClusters.
+func (k *Kubernetes) UntilEtcdLed(ctx context.Context) error {
+	return k.untilLed(ctx, EtcdOperator, EtcdOperator)
+}
+
+func (k *Kubernetes) untilLed(ctx context.Context, process, leaseName string) error {
 	return Poll(ctx, func() (bool, error) {
 		lease := &coordinationv1.Lease{}
 		if err := k.Get(ctx, types.NamespacedName{Namespace: OperatorNamespace, Name: leaseName}, lease); err != nil {
-			return false, fmt.Errorf("reading the operator's Lease: %w", err)
+			return false, fmt.Errorf("reading Lease %s: %w", leaseName, err)
 		}
-		pods, err := k.OperatorPods(ctx)
+		pods, err := k.ProcessPods(ctx, process)
 		if errors.Is(err, errNoOperator) {
 			return false, nil
 		}
@@ -96,6 +105,23 @@ func (k *Kubernetes) UntilLed(ctx context.Context) error {
 		}
 		return false, nil
 	})
+}
+
+// Cordon has no pod come to any machine until it is taken back.
+func (k *Kubernetes) Cordon(ctx context.Context) (uncordon func() error, err error) {
+	nodes := &corev1.NodeList{}
+	if err := k.List(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("listing machines: %w", err)
+	}
+	set := func(ctx context.Context, unschedulable bool) error {
+		errs := make([]error, 0, len(nodes.Items))
+		for i := range nodes.Items {
+			patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, unschedulable)
+			errs = append(errs, k.Patch(ctx, &nodes.Items[i], client.RawPatch(types.MergePatchType, []byte(patch)), owner))
+		}
+		return errors.Join(errs...)
+	}
+	return func() error { return set(context.WithoutCancel(ctx), false) }, set(ctx, true)
 }
 
 // errNoProcess is a machine on which the bed does not run.
@@ -120,7 +146,12 @@ func StopKubelet() (resume func() error, err error) {
 // CrashOperator ends all replicas of the bed's operator between two instructions, and
 // makes new ones: nobody shuts down, and nobody gives the Lease back.
 func (k *Kubernetes) CrashOperator(ctx context.Context) error {
-	pods, err := k.OperatorPods(ctx)
+	return k.CrashProcess(ctx, operatorName)
+}
+
+// CrashProcess is CrashOperator of a process of Keyturn, by the name of its Deployment.
+func (k *Kubernetes) CrashProcess(ctx context.Context, name string) error {
+	pods, err := k.ProcessPods(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -128,12 +159,12 @@ func (k *Kubernetes) CrashOperator(ctx context.Context) error {
 		return filepath.Base(process.command[0]) == "keyturn" && process.isOf(pods)
 	})
 	if err != nil {
-		return fmt.Errorf("killing the operator: %w", err)
+		return fmt.Errorf("killing the process of Deployment %s: %w", name, err)
 	}
 	for i := range pods {
 		// Containers that crash again and again are started again later and later.
 		if err := client.IgnoreNotFound(k.Delete(ctx, &pods[i], client.GracePeriodSeconds(0))); err != nil {
-			return fmt.Errorf("deleting pod %s of the operator: %w", pods[i].Name, err)
+			return fmt.Errorf("deleting pod %s: %w", pods[i].Name, err)
 		}
 	}
 	return nil

@@ -60,17 +60,17 @@ func (k Kafka) annotateSecret(ctx context.Context, name, annotation, value strin
 
 // Replace asks for a new key of an authority.
 func (k Kafka) Replace(ctx context.Context, a Authority) error {
-	return k.annotateSecret(ctx, a.keySecret(k.Name), forceReplace, "true")
+	return k.annotateSecret(ctx, a.keySecret(k.Name), forceReplace, yes)
 }
 
 // Renew asks for a new certificate of an authority's key.
 func (k Kafka) Renew(ctx context.Context, a Authority) error {
-	return k.annotateSecret(ctx, a.certSecret(k.Name), forceRenew, "true")
+	return k.annotateSecret(ctx, a.certSecret(k.Name), forceRenew, yes)
 }
 
 // Abort asks to give up a replacement.
 func (k Kafka) Abort(ctx context.Context, a Authority) error {
-	return k.annotateSecret(ctx, a.keySecret(k.Name), abortReplace, "true")
+	return k.annotateSecret(ctx, a.keySecret(k.Name), abortReplace, yes)
 }
 
 // Distrust says that the keys of all anchors but the newest are in wrong hands.
@@ -81,7 +81,7 @@ func (k Kafka) Distrust(ctx context.Context, a Authority) error {
 // ReplaceCompromised is Replace and Distrust in one write.
 func (k Kafka) ReplaceCompromised(ctx context.Context, a Authority) error {
 	return k.Kube.Annotate(ctx, &corev1.Secret{ObjectMeta: k.Meta(a.keySecret(k.Name))}, map[string]string{
-		forceReplace: "true", distrust: "now",
+		forceReplace: yes, distrust: "now",
 	})
 }
 

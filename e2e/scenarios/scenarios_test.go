@@ -176,6 +176,13 @@ func etcdScenarios() []scenario {
 		{name: "etcd/volume-emptied-under-a-pod", run: etcdVolumeEmptied, within: lives},
 		{name: "etcd/scaled-and-upgraded-under-load", run: etcdScaledAndUpgraded, within: lives},
 		{name: "etcd/cas-replaced-under-load", run: etcdCAsReplaced},
+		{name: "etcd/cas-renewed", run: etcdCAsRenewed, within: lives},
+		{name: "etcd/operator-killed-in-a-rotation", run: etcdOperatorKilled, within: lives},
+		{name: "etcd/member-down-in-a-rotation", run: etcdMemberDown},
+		{name: "etcd/aborted", run: etcdReplacementAborted},
+		{name: "etcd/emergency", run: etcdEmergency},
+		{name: "etcd/grown-in-a-rotation", run: etcdGrown},
+		{name: "etcd/wrong-cas-restored", run: etcdWrongCAsRestored},
 		{name: "etcd/renewed-under-load", run: etcdRenewed, within: lives},
 		{name: "etcd/operator-away-until-certificates-expire", run: etcdOperatorAway, within: lives},
 	}

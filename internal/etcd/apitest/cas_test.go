@@ -91,6 +91,7 @@ func TestTheClientCAIsReplacedAndWaitsForApplications(t *testing.T) {
 	w.comesTo("the application is waited for", func() bool {
 		return strings.Contains(w.rotating(), "EtcdAccess "+w.namespace+"/"+application)
 	})
+	w.countsCAs(2, 1)
 	if anchors := w.anchors(); len(anchors) != 2 {
 		t.Fatalf("%d CAs are trusted while an application may use the old one", len(anchors))
 	}

@@ -37,11 +37,25 @@ func (w *world) expect(ca, leaf time.Time) {
 	}
 }
 
+// countsCAs compares how many CAs members trust in each plane.
+func (w *world) countsCAs(clients, peers int) {
+	w.t.Helper()
+	const metric = "keyturn_etcd_trusted_cas"
+	want := fmt.Sprintf("# HELP %s CA certificates that members of an EtcdCluster trust on a port: one, or more while the CA is renewed or replaced.\n# TYPE %s gauge\n", metric, metric)
+	for plane, count := range map[string]int{"client": clients, "peer": peers} {
+		want += fmt.Sprintf("%s{etcdcluster=%q,namespace=%q,plane=%q} %d\n", metric, cluster, w.namespace, plane, count)
+	}
+	if err := testutil.CollectAndCompare(w.metrics, strings.NewReader(want), metric); err != nil {
+		w.t.Error(err)
+	}
+}
+
 func TestMetricsSayWhenCertificatesAndCAsExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(2))
 	w.bring()
 	w.expect(noon().Add(43800*time.Hour), noon().Add(720*time.Hour))
+	w.countsCAs(1, 1)
 	w.clock.SetTime(noon().Add(490 * time.Hour))
 	w.bring()
 	w.expect(noon().Add(43800*time.Hour), noon().Add((490+720)*time.Hour))

@@ -26,6 +26,7 @@ const (
 // Metrics counts members and their certificates.
 type Metrics struct {
 	members *prometheus.GaugeVec
+	cas     *prometheus.GaugeVec
 	caEnds  *prometheus.GaugeVec
 	ends    *prometheus.GaugeVec
 	// loadedEnds and silent are what agents of members report.
@@ -49,6 +50,9 @@ func NewMetrics() *Metrics {
 		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_members", Help: "Members of an EtcdCluster by whether they are ready.",
 		}, []string{namespaceLabel, clusterLabel, "ready"}),
+		cas: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_trusted_cas", Help: "CA certificates that members of an EtcdCluster trust on a port: one, or more while the CA is renewed or replaced.",
+		}, []string{namespaceLabel, clusterLabel, "plane"}),
 		caEnds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_ca_expiry_timestamp_seconds", Help: "Unix time at which the first CA that members of an EtcdCluster trust on a port expires.",
 		}, []string{namespaceLabel, clusterLabel, "plane"}),
@@ -109,7 +113,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.members, m.caEnds, m.ends, m.loadedEnds, m.silent, m.certificates, m.denials, m.attestation, m.alarms, m.sizes, m.inUse, m.quotas, m.backups, m.lastBackup, m.backupInterval}
+	return []prometheus.Collector{m.members, m.cas, m.caEnds, m.ends, m.loadedEnds, m.silent, m.certificates, m.denials, m.attestation, m.alarms, m.sizes, m.inUse, m.quotas, m.backups, m.lastBackup, m.backupInterval}
 }
 
 func (m *Metrics) issued() { m.certificates.Inc() }
@@ -134,8 +138,17 @@ func (m *Metrics) saw(cluster types.NamespacedName, ready, unready int) {
 	m.members.WithLabelValues(cluster.Namespace, cluster.Name, "false").Set(float64(unready))
 }
 
-// expire sets when the first CA and the first certificate of each plane expire. One that is not known is left out.
+// expire sets how many CAs there are, and when the first of them and the first certificate of each plane expire. What is not known
+// is left out.
 func (m *Metrics) expire(cluster types.NamespacedName, cas, certificates map[contract.Plane][]*x509.Certificate) {
+	for _, plane := range contract.Planes() {
+		labels := []string{cluster.Namespace, cluster.Name, string(plane)}
+		if len(cas[plane]) > 0 {
+			m.cas.WithLabelValues(labels...).Set(float64(len(cas[plane])))
+		} else {
+			m.cas.DeleteLabelValues(labels...)
+		}
+	}
 	for gauge, byPlane := range map[*prometheus.GaugeVec]map[contract.Plane][]*x509.Certificate{m.caEnds: cas, m.ends: certificates} {
 		for _, plane := range contract.Planes() {
 			labels := []string{cluster.Namespace, cluster.Name, string(plane)}
@@ -203,7 +216,7 @@ func (m *Metrics) alarmed(cluster types.NamespacedName, alarms []membership.Alar
 }
 
 func (m *Metrics) forget(cluster types.NamespacedName) {
-	for _, gauge := range []*prometheus.GaugeVec{m.members, m.caEnds, m.ends, m.loadedEnds, m.silent, m.alarms, m.sizes, m.inUse, m.quotas} {
+	for _, gauge := range []*prometheus.GaugeVec{m.members, m.cas, m.caEnds, m.ends, m.loadedEnds, m.silent, m.alarms, m.sizes, m.inUse, m.quotas} {
 		gauge.DeletePartialMatch(prometheus.Labels{namespaceLabel: cluster.Namespace, clusterLabel: cluster.Name})
 	}
 }

@@ -21,6 +21,7 @@ const (
 	namespaceLabel = "namespace"
 	clusterLabel   = "etcdcluster"
 	backupLabel    = "etcdbackup"
+	planeLabel     = "plane"
 )
 
 // Metrics counts members and their certificates.
@@ -52,16 +53,16 @@ func NewMetrics() *Metrics {
 		}, []string{namespaceLabel, clusterLabel, "ready"}),
 		cas: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_trusted_cas", Help: "CA certificates that members of an EtcdCluster trust on a port: one, or more while the CA is renewed or replaced.",
-		}, []string{namespaceLabel, clusterLabel, "plane"}),
+		}, []string{namespaceLabel, clusterLabel, planeLabel}),
 		caEnds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_ca_expiry_timestamp_seconds", Help: "Unix time at which the first CA that members of an EtcdCluster trust on a port expires.",
-		}, []string{namespaceLabel, clusterLabel, "plane"}),
+		}, []string{namespaceLabel, clusterLabel, planeLabel}),
 		ends: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_certificate_expiry_timestamp_seconds", Help: "Unix time at which the first certificate of members of an EtcdCluster for a port expires.",
-		}, []string{namespaceLabel, clusterLabel, "plane"}),
+		}, []string{namespaceLabel, clusterLabel, planeLabel}),
 		loadedEnds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_loaded_certificate_expiry_timestamp_seconds", Help: "Unix time at which the first certificate expires that members of an EtcdCluster present on a port, as their agents report it.",
-		}, []string{namespaceLabel, clusterLabel, "plane"}),
+		}, []string{namespaceLabel, clusterLabel, planeLabel}),
 		silent: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_silent_agents", Help: "Members of an EtcdCluster whose agents do not answer the operator.",
 		}, []string{namespaceLabel, clusterLabel}),

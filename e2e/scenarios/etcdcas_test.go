@@ -53,6 +53,14 @@ type rotatedCAs struct {
 	replacements int
 }
 
+// then does what comes next unless what was before it has failed.
+func then(err error, do func() error) error {
+	if err != nil {
+		return err
+	}
+	return do()
+}
+
 // operatorForAccess has an operator that gives credentials to applications.
 func (s *stage) operatorForAccess() {
 	s.Helper()
@@ -71,7 +79,7 @@ func (s *stage) rotatedCAsOf(version string, changes ...func(*unstructured.Unstr
 	s.Helper()
 	r := &rotatedCAs{stage: s, etcd: harness.Etcd{Kube: s.kube, Namespace: s.kafka.Namespace, Name: clusterName}, mostRestarts: 1}
 	s.step("three members of etcd "+version+" created", func() error {
-		return errors.Join(r.etcd.Create(s.ctx, 3, append(changes, harness.Version(version))...), r.etcd.UntilReady(s.ctx))
+		return then(r.etcd.Create(s.ctx, 3, append(changes, harness.Version(version))...), func() error { return r.etcd.UntilReady(s.ctx) })
 	})
 	r.members = s.allVote(r.etcd, 3)
 	name := types.NamespacedName{Namespace: r.etcd.Namespace, Name: "load"}
@@ -111,12 +119,15 @@ func (r *rotatedCAs) untilMoved() error {
 	})
 }
 
+// untilAlone waits until no member trusts the former CAs.
+func (r *rotatedCAs) untilAlone() error { return r.etcd.UntilTrustedAlone(r.ctx, r.former) }
+
 // alone ends the waiting for the application, and waits until the former CAs are trusted by no member.
 func (r *rotatedCAs) alone() {
 	r.Helper()
 	r.must(harness.Let(r.ctx, time.Second)) // the time as an annotation has it is a second's
 	r.step("the former CAs are trusted by nothing", func() error {
-		return errors.Join(r.etcd.ClientsMoved(r.ctx), r.etcd.UntilTrustedAlone(r.ctx, r.former))
+		return then(r.etcd.ClientsMoved(r.ctx), r.untilAlone)
 	})
 }
 
@@ -125,7 +136,7 @@ func (r *rotatedCAs) replace() {
 	r.Helper()
 	begun := time.Now()
 	r.step("the application has a certificate of the new CA", func() error {
-		return errors.Join(r.etcd.ReplaceCAs(r.ctx), r.untilMoved())
+		return then(r.etcd.ReplaceCAs(r.ctx), r.untilMoved)
 	})
 	r.alone()
 	r.figure(report.AtMost("both CAs replaced", time.Since(begun).Seconds(), maxForCAs.Seconds(), "s", "from the request until no member trusts the former ones"))
@@ -206,11 +217,11 @@ func etcdCAsReplaced(s *stage) {
 	}
 }
 
-// etcdCAsRenewed has CAs that are valid for ten minutes, and clients at work over their end.
+// etcdCAsRenewed has CAs of the shortest validity that an EtcdCluster may ask for, and clients at work over their end.
 func etcdCAsRenewed(s *stage) {
 	s.operatorForAccess()
-	r := s.rotatedCAsOf(etcdNewest, harness.CALife(shortLife), harness.LeafValidity(shortLife))
-	r.step("both CAs are renewed, and loaded alone", func() error { return r.etcd.UntilTrustedAlone(r.ctx, r.former) })
+	r := s.rotatedCAsOf(etcdNewest, harness.CALife(3*shortLife+time.Minute), harness.LeafValidity(shortLife))
+	r.step("both CAs are renewed, and loaded alone", r.untilAlone)
 	last := r.former[contract.PeerPlane].Certificate().NotAfter
 	if end := r.former[contract.ClientPlane].Certificate().NotAfter; end.After(last) {
 		last = end
@@ -246,7 +257,7 @@ func etcdOperatorKilled(s *stage) {
 			if err := r.replaceAgain(mostReplacements); err != nil {
 				return err
 			}
-			if err := errors.Join(harness.Let(r.ctx, time.Duration(chance.Int64N(int64(longestLife)))), r.kube.CrashProcess(r.ctx, harness.EtcdOperator)); err != nil {
+			if err := then(harness.Let(r.ctx, time.Duration(chance.Int64N(int64(longestLife)))), func() error { return r.kube.CrashProcess(r.ctx, harness.EtcdOperator) }); err != nil {
 				return err
 			}
 		}
@@ -336,11 +347,11 @@ func etcdReplacementAborted(s *stage) {
 	r.mostRestarts = 0
 	old := r.former[contract.ClientPlane]
 	r.step("the application has a certificate of the new CA", func() error {
-		return errors.Join(r.etcd.ReplaceCA(r.ctx, contract.ClientPlane), r.untilMoved())
+		return then(r.etcd.ReplaceCA(r.ctx, contract.ClientPlane), r.untilMoved)
 	})
 	r.remember()
 	r.step("the application has a certificate of the old CA", func() error {
-		return errors.Join(r.etcd.AbortCA(r.ctx, contract.ClientPlane), r.untilMoved())
+		return then(r.etcd.AbortCA(r.ctx, contract.ClientPlane), r.untilMoved)
 	})
 	r.must(harness.Let(r.ctx, time.Second))
 	aborted := pki.FingerprintOf(r.former[contract.ClientPlane].Certificate()).String()
@@ -370,7 +381,7 @@ func etcdEmergency(s *stage) {
 	r := s.rotatedCAs()
 	begun := time.Now()
 	r.step("distrusted CAs are trusted by nothing", func() error {
-		return errors.Join(r.etcd.DistrustCAs(r.ctx), r.etcd.UntilTrustedAlone(r.ctx, r.former))
+		return then(r.etcd.DistrustCAs(r.ctx), r.untilAlone)
 	})
 	r.figure(report.AtMost("both CAs distrusted", time.Since(begun).Seconds(), maxForDistrust.Seconds(), "s", "from the request until no member trusts the former ones"))
 	r.witness()
@@ -382,7 +393,7 @@ func etcdEmergency(s *stage) {
 func etcdGrown(s *stage) {
 	r := s.rotatedCAs()
 	r.step("the application has a certificate of the new CA", func() error {
-		return errors.Join(r.etcd.ReplaceCAs(r.ctx), r.untilMoved())
+		return then(r.etcd.ReplaceCAs(r.ctx), r.untilMoved)
 	})
 	r.must(r.etcd.Change(r.ctx, map[string]any{"spec": map[string]any{"size": 5}}))
 	r.alone()
@@ -416,7 +427,7 @@ func etcdWrongCAsRestored(s *stage) {
 	})
 	r.must(harness.Let(r.ctx, harness.Quiet))
 	r.step("ready with the right CAs", func() error {
-		return errors.Join(restoreRight(r.ctx), r.etcd.UntilStatus(r.ctx, harness.IsReady))
+		return then(restoreRight(r.ctx), func() error { return r.etcd.UntilStatus(r.ctx, harness.IsReady) })
 	})
 	r.witness()
 	r.refusesFormer()

@@ -160,8 +160,8 @@ func certManagerScenarios() []scenario {
 
 // etcdScenarios play with etcd clusters.
 func etcdScenarios() []scenario {
-	// Certificates live for ten minutes at least.
-	const lives = 25 * time.Minute
+	// Certificates live for ten minutes at least, and CAs for three times as long.
+	const lives, caLives = 25 * time.Minute, 45 * time.Minute
 	return []scenario{
 		{name: "etcd/created", run: etcdCreated},
 		{name: "etcd/isolated", run: etcdIsolated},
@@ -176,7 +176,7 @@ func etcdScenarios() []scenario {
 		{name: "etcd/volume-emptied-under-a-pod", run: etcdVolumeEmptied, within: lives},
 		{name: "etcd/scaled-and-upgraded-under-load", run: etcdScaledAndUpgraded, within: lives},
 		{name: "etcd/cas-replaced-under-load", run: etcdCAsReplaced},
-		{name: "etcd/cas-renewed", run: etcdCAsRenewed, within: lives},
+		{name: "etcd/cas-renewed", run: etcdCAsRenewed, within: caLives},
 		{name: "etcd/operator-killed-in-a-rotation", run: etcdOperatorKilled, within: lives},
 		{name: "etcd/member-down-in-a-rotation", run: etcdMemberDown},
 		{name: "etcd/aborted", run: etcdReplacementAborted},

@@ -79,6 +79,43 @@ func (w *world) comesTo(what string, holds func() bool) {
 	w.t.Fatalf("it does not come to pass that %s: %+v", what, w.status())
 }
 
+// Another CA may begin to sign at any moment of a reconcile, and the former one is then waited for by what is in the ledger.
+func TestAnApplicationGetsNoCertificateOfACAThatHasCeasedToSign(t *testing.T) {
+	t.Parallel()
+	w := reporting(t, 1)
+	w.access(w.namespace, "")
+	stored := w.secret(w.private, w.clusterNames().CAKeySecret(contract.ClientPlane))
+	other, err := pki.GenerateKey(pki.DefaultCAKey(pki.ECDSA))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := func(key []byte) {
+		changed := stored.DeepCopy()
+		changed.ResourceVersion, changed.Data[authority.KeyKey] = "", key
+		if err := w.person.Update(t.Context(), changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isReplaced := false
+	w.writer.written = func(last string) {
+		if !isReplaced && strings.Contains(last, w.clusterNames().Ledger()) {
+			isReplaced = true
+			replace(other.PEM())
+		}
+	}
+	if _, err := w.tryAccess(w.namespace); err == nil || !isReplaced {
+		t.Errorf("the certificate is handed out, the CA was replaced: %t", isReplaced)
+	}
+	secret := &corev1.Secret{}
+	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: application}, secret); err == nil && len(secret.Data[corev1.TLSCertKey]) > 0 {
+		t.Error("the Secret of the application has a certificate of a CA that signs no more")
+	}
+	replace(stored.Data[authority.KeyKey])
+	if issuer, trusted := w.granted(); issuer != "my-cluster client-ca v0" || trusted != 1 {
+		t.Errorf("the application has a certificate of %s, and trusts %d CAs", issuer, trusted)
+	}
+}
+
 func TestTheClientCAIsReplacedAndWaitsForApplications(t *testing.T) {
 	t.Parallel()
 	w := withApplication(t, 3)

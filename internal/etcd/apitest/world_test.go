@@ -389,6 +389,8 @@ type countingClient struct {
 	writes    int
 	crashAt   int
 	last      string
+	// written is told of each write that was carried out.
+	written func(last string)
 }
 
 // List shows the EtcdClusters of this world alone.
@@ -404,7 +406,11 @@ func (c *countingClient) count(write func() error) error {
 		return errCrash
 	}
 	c.writes++
-	return write()
+	err := write()
+	if err == nil && c.written != nil {
+		c.written(c.last)
+	}
+	return err
 }
 
 func (c *countingClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {

@@ -47,8 +47,8 @@ func ForeignKey(secret, uid string) *Problem {
 		"If the namespace was of another tenant before, store the Secret under another name: another CA is created, and those clients are rejected.", secret, ClusterUIDLabel, uid)}
 }
 
-// IsUnwatched reports whether no event tells that the problem is over: the operator watches no Secret or ConfigMap of its own
-// namespace.
+// IsUnwatched reports whether no event may tell that the problem is over: of its own namespace the operator watches Secrets with the
+// labels of a cluster, which one that was restored may lack, and no ConfigMap.
 func (p Problem) IsUnwatched() bool {
 	return slices.Contains([]Reason{CALost, CAUnusable, CAChanged, BadLedger}, p.Reason)
 }

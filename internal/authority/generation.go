@@ -23,7 +23,7 @@ func (d *decider) borne() []borne {
 		all = append(all, borne{d.in.Names.generation(cert), func(k pki.PrivateKey) bool { return k.Matches(cert) }})
 	}
 	for _, leaf := range d.in.Evidence.Issued {
-		all = append(all, borne{d.in.Names.generationIn(leaf.Issuer.CommonName), func(k pki.PrivateKey) bool { return k.Signed(leaf) }})
+		all = append(all, borne{d.in.Names.GenerationIn(leaf.Issuer.CommonName), func(k pki.PrivateKey) bool { return k.Signed(leaf) }})
 	}
 	return slices.DeleteFunc(all, func(b borne) bool { return b.generation >= MaxGeneration/2 })
 }
@@ -93,7 +93,7 @@ func (d *decider) isSuperseded() bool {
 		known := append(d.neverPresent(), d.d.Authority.Key())
 		by := func(k pki.PrivateKey) bool { return k.Signed(leaf) }
 		return d.in.Now.Before(leaf.NotAfter) && !slices.ContainsFunc(known, by) &&
-			d.in.Names.generationIn(leaf.Issuer.CommonName) >= d.d.KeyGeneration
+			d.in.Names.GenerationIn(leaf.Issuer.CommonName) >= d.d.KeyGeneration
 	})
 }
 

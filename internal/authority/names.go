@@ -76,11 +76,11 @@ func (n *Names) subject(key Generation) pki.Subject {
 // generation is that of the key in the name of a CA that was made for these names, none
 // for any other. It identifies nothing; it tells which of two was made later.
 func (n *Names) generation(cert *x509.Certificate) Generation {
-	return n.generationIn(cert.Subject.CommonName)
+	return n.GenerationIn(cert.Subject.CommonName)
 }
 
-// generationIn is that in the common name of such a CA.
-func (n *Names) generationIn(commonName string) Generation {
+// GenerationIn is that in the common name of such a CA, and -1 in any other.
+func (n *Names) GenerationIn(commonName string) Generation {
 	text, found := strings.CutPrefix(commonName, n.Authority+" v")
 	if n, err := strconv.Atoi(text); found && err == nil && n >= 0 {
 		return Generation(n)

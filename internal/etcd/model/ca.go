@@ -76,7 +76,7 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, trusted Trusted
 		if err != nil {
 			return HoldCA{Problem{CAUnusable, fmt.Sprintf("The %s CA cannot sign: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the Secrets %s and %s in the operator's namespace.", plane, err, key, cert)}}
 		}
-		if trusted.isAnother(authority.PublishedCAs(stored.Cert)) || trusted.isNewer(stored.known()) {
+		if trusted.isAnother(authority.PublishedCAs(stored.Cert)) || trusted.isReplaced(c.Names.CAName(plane), ca.Certificate(), stored.known(), now) {
 			return HoldCA{c.changed(plane, ca, trusted.without(stored.known()))}
 		}
 		return UseCA{ca}

@@ -6,7 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -85,14 +87,16 @@ func (t Trusted) isAnother(certificates []*x509.Certificate) bool {
 	return balance < 0
 }
 
-// isNewer reports whether fewer pods present certificates of these CAs than of others: the Secrets are those of a day before the
-// CA was replaced, and members may have ceased to trust what they hold.
-func (t Trusted) isNewer(known []*x509.Certificate) bool {
-	balance := 0
+// isReplaced reports whether more pods present certificates of a successor of a CA than of those that are known: the Secrets are of
+// a day before the CA was replaced, and members may have ceased to trust it. Each successor has a higher number in its name.
+func (t Trusted) isReplaced(name string, ca *x509.Certificate, known []*x509.Certificate, now time.Time) bool {
+	names, balance := authority.Names{Authority: name}, 0
 	for _, leaf := range t.Presented {
-		if slices.ContainsFunc(known, func(ca *x509.Certificate) bool { return pki.IssuedBy(leaf, ca) }) {
+		switch {
+		case now.After(leaf.NotAfter):
+		case slices.ContainsFunc(known, func(ca *x509.Certificate) bool { return pki.IssuedBy(leaf, ca) }):
 			balance++
-		} else {
+		case names.GenerationIn(leaf.Issuer.CommonName) > names.GenerationIn(ca.Subject.CommonName):
 			balance--
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
-	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -57,15 +56,10 @@ func (e Etcd) ReplaceCA(ctx context.Context, plane contract.Plane) error {
 	return e.annotateCA(ctx, plane, map[string]string{domains.ForceReplaceAnnotation: yes})
 }
 
-// DistrustCAs asks for another key of each CA, and for no trust in any other.
-func (e Etcd) DistrustCAs(ctx context.Context) error {
-	asked := map[string]string{domains.ForceReplaceAnnotation: yes, authority.DistrustAnnotation: authority.DistrustNow}
-	return errors.Join(e.annotateCA(ctx, contract.PeerPlane, asked), e.annotateCA(ctx, contract.ClientPlane, asked))
-}
-
-// AbortCA asks for the CA of a plane before the one that replaces it.
-func (e Etcd) AbortCA(ctx context.Context, plane contract.Plane) error {
-	return e.annotateCA(ctx, plane, map[string]string{authority.AbortReplaceAnnotation: yes})
+// Rotate asks as people do, by the plugin.
+func (e Etcd) Rotate(ctx context.Context, flags ...string) error {
+	cluster := []string{"etcd/" + e.Name, "--namespace", e.Namespace, "--operator-namespace", OperatorNamespace}
+	return e.Kube.runGo(ctx, nil, slices.Concat([]string{"run", "./cmd/kubectl-keyturn", "rotate"}, cluster, flags)...)
 }
 
 // ClientsMoved says that all applications have taken over what was issued to them until now.

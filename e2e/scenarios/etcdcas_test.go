@@ -127,7 +127,7 @@ func (r *rotatedCAs) alone() {
 	r.Helper()
 	r.must(harness.Let(r.ctx, time.Second)) // the time as an annotation has it is a second's
 	r.step("the former CAs are trusted by nothing", func() error {
-		return then(r.etcd.ClientsMoved(r.ctx), r.untilAlone)
+		return then(r.etcd.Rotate(r.ctx, "--client-ca", "--clients-moved"), r.untilAlone)
 	})
 }
 
@@ -136,7 +136,7 @@ func (r *rotatedCAs) replace() {
 	r.Helper()
 	begun := time.Now()
 	r.step("the application has a certificate of the new CA", func() error {
-		return then(r.etcd.ReplaceCAs(r.ctx), r.untilMoved)
+		return then(r.etcd.Rotate(r.ctx, "--client-ca", "--peer-ca"), r.untilMoved)
 	})
 	r.alone()
 	r.figure(report.AtMost("both CAs replaced", time.Since(begun).Seconds(), maxForCAs.Seconds(), "s", "from the request until no member trusts the former ones"))
@@ -264,7 +264,8 @@ func etcdOperatorKilled(s *stage) {
 		return nil
 	})
 	r.step("the application has a certificate of the new CA", r.untilMoved)
-	r.alone()
+	r.must(harness.Let(r.ctx, time.Second))
+	r.step("the former CAs are trusted by nothing", func() error { return then(r.etcd.ClientsMoved(r.ctx), r.untilAlone) }) // it may be over
 	r.mostRestarts = 2 * r.replacements
 	r.witness()
 	r.refusesFormer()
@@ -351,7 +352,7 @@ func etcdReplacementAborted(s *stage) {
 	})
 	r.remember()
 	r.step("the application has a certificate of the old CA", func() error {
-		return then(r.etcd.AbortCA(r.ctx, contract.ClientPlane), r.untilMoved)
+		return then(r.etcd.Rotate(r.ctx, "--client-ca", "--abort"), r.untilMoved)
 	})
 	r.must(harness.Let(r.ctx, time.Second))
 	aborted := pki.FingerprintOf(r.former[contract.ClientPlane].Certificate()).String()
@@ -381,7 +382,7 @@ func etcdEmergency(s *stage) {
 	r := s.rotatedCAs()
 	begun := time.Now()
 	r.step("distrusted CAs are trusted by nothing", func() error {
-		return then(r.etcd.DistrustCAs(r.ctx), r.untilAlone)
+		return then(r.etcd.Rotate(r.ctx, "--client-ca", "--peer-ca", "--replace", "--distrust"), r.untilAlone)
 	})
 	r.figure(report.AtMost("both CAs distrusted", time.Since(begun).Seconds(), maxForDistrust.Seconds(), "s", "from the request until no member trusts the former ones"))
 	r.witness()

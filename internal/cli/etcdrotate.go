@@ -108,30 +108,38 @@ func (o *rotateOptions) rotateEtcd(ctx context.Context, c etcdCluster, out io.Wr
 	requests := o.etcdRequests(c)
 	secrets := c.connection // the Secrets of CAs are where the operator is
 	secrets.namespace = o.ofEtcd.operatorNamespace
-	var what []string
+	asked := etcdOutcome{Namespace: c.namespace, Cluster: c.name}
 	for _, r := range requests {
+		if o.abort && rotating(etcd) == "" && !secrets.hasRequest(ctx, r.secret) {
+			return refuse("the key of the %s CA of %s is not being replaced, so there is nothing to go back to", r.domain, c)
+		}
 		if err := secrets.ask(ctx, r); err != nil {
 			return err
 		}
-		what = append(what, r.what)
+		asked.Asked = append(asked.Asked, r.what)
 	}
-	asked := etcdOutcome{Namespace: c.namespace, Cluster: c.name, Asked: what}
-	if o.output != outputTable {
-		var followed error
-		if o.watch {
-			followed = o.followEtcd(ctx, c, secrets, requests, io.Discard)
-			asked.Completed = followed == nil
-		}
-		return errors.Join(printFor(out, o.output, asked), followed)
+	follow := func(out io.Writer) error { return o.followEtcd(ctx, c, secrets, requests, out) }
+	if o.output == outputTable {
+		return o.tellEtcd(c, asked, follow, out)
 	}
-	text := fmt.Sprintf("Asked the operator of %s to %s.\n", c, strings.Join(what, " and to "))
+	var followed error
+	if o.watch {
+		followed = follow(io.Discard)
+		asked.Completed = followed == nil
+	}
+	return errors.Join(printFor(out, o.output, asked), followed)
+}
+
+// tellEtcd says what was asked, and what becomes of it.
+func (o *rotateOptions) tellEtcd(c etcdCluster, asked etcdOutcome, follow func(io.Writer) error, out io.Writer) error {
+	text := fmt.Sprintf("Asked the operator of %s to %s.\n", c, strings.Join(asked.Asked, " and to "))
 	if !o.watch {
 		text += fmt.Sprintf("Follow it with: %s --watch\n", c.see())
 	}
 	if _, err := io.WriteString(out, text); err != nil || !o.watch {
 		return err
 	}
-	return o.followEtcd(ctx, c, secrets, requests, out)
+	return follow(out)
 }
 
 // etcdOutcome is what "keyturn rotate" says when the operator of an EtcdCluster has been asked.
@@ -149,6 +157,12 @@ func (c etcdCluster) String() string { return etcdPrefix + c.name }
 // see is the command that shows how far a rotation is.
 func (c etcdCluster) see() string {
 	return fmt.Sprintf("%s status %s -n %s", c.program, c, c.namespace)
+}
+
+// hasRequest reports whether another key is asked for by a Secret. Where that cannot be read, asking says why.
+func (c connection) hasRequest(ctx context.Context, name string) bool {
+	secret, err := c.secret(ctx, name)
+	return err != nil || secret.Annotations[etcddomains.ForceReplaceAnnotation] != ""
 }
 
 // permittedOfEtcd refuses what would be wrong or in vain.

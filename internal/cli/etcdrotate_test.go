@@ -88,6 +88,18 @@ func TestRotateAsksForCAsOfEtcdByAnnotation(t *testing.T) {
 	}
 }
 
+// A request may wait for a signature of the operator's CA.
+func TestAbortTakesBackARequestForAnotherKeyOfEtcdThatWaits(t *testing.T) {
+	t.Parallel()
+	api := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(etcdCAs("", map[string]string{"keyturn.dev/force-replace": "true"})...).Build()
+	if out, err := callOn(t.Context(), api, rotateCommand, "etcd/my-cluster", "--client-ca", "--abort"); err != nil {
+		t.Errorf("error %v, it says %q", err, out)
+	}
+	if asked := askedOfEtcd(t, api); asked["client-ca abort-replace"] != "true" || asked["peer-ca abort-replace"] != "" {
+		t.Errorf("it has asked for %v", asked)
+	}
+}
+
 func TestRotateRefusesForEtcdWhatWouldBeInVain(t *testing.T) {
 	t.Parallel()
 	static := etcdCAs("", nil)
@@ -100,6 +112,7 @@ func TestRotateRefusesForEtcdWhatWouldBeInVain(t *testing.T) {
 		"certificates of people":                    {static, []string{"--client-ca"}, "no CA of the operator"},
 		"nothing waits for applications":            {etcdCAs("", nil), []string{"--client-ca", "--clients-moved"}, "nothing waits for applications"},
 		"another rotation goes on":                  {etcdCAs("The peer CA is being renewed or replaced.", nil), []string{"--client-ca"}, "status etcd/my-cluster -n kafka"},
+		"there is nothing to go back to":            {etcdCAs("", nil), []string{"--peer-ca", "--abort"}, "nothing to go back to"},
 		"it was asked for":                          {etcdCAs("", map[string]string{"keyturn.dev/force-replace": "true"}), []string{"--client-ca"}, "has already been asked to replace the key of the client CA"},
 		"the Secret is lost":                        {etcdCAs("", nil)[:1], []string{"--client-ca"}, "Secret keyturn/kafka.my-cluster-client-ca does not exist"},
 		"the operator is in a namespace of its own": {etcdCAs("", nil), []string{"--client-ca", "--operator-namespace", "other"}, "Secret other/kafka.my-cluster-client-ca does not exist"},

@@ -11,14 +11,14 @@ import (
 
 // Restarts are the members that are to be started again now, sorted, for all domains of a cluster together. A start loads what
 // each of them has published. One domain asks for it, and what that is started for is mounted; no other is about to withdraw
-// something from the member, which would take a start of its own.
+// something from the member, which would take a start of its own. What is loaded and ends waits for none of them.
 func Restarts(domains ...*Decided) []trust.Load {
 	var due []trust.Load
 	for i, d := range domains {
 		others := slices.Concat(domains[:i], domains[i+1:])
 		for _, load := range d.Plan.Loads {
 			isKnown := slices.ContainsFunc(due, func(l trust.Load) bool { return l.Member == load.Member })
-			waits := !d.isUrgent(load) && slices.ContainsFunc(others, func(other *Decided) bool { return other.holdsBack(load.Member) })
+			waits := !load.IsUrgent(d.Snapshot.Now) && slices.ContainsFunc(others, func(other *Decided) bool { return other.holdsBack(load.Member) })
 			if isDue(load) && d.hasMounted(load.Member) && !isKnown && !waits {
 				due = append(due, load)
 			}
@@ -30,11 +30,6 @@ func Restarts(domains ...*Decided) []trust.Load {
 
 // isDue reports whether a load is a restart that is not left for later.
 func isDue(load trust.Load) bool { return load.How == trust.ByRestart && !load.Remainder }
-
-// isUrgent reports whether a load can wait for nothing that takes time: what is loaded ends.
-func (d *Decided) isUrgent(load trust.Load) bool {
-	return !load.Due.IsZero() && !d.Snapshot.Now.Before(load.Due)
-}
 
 // holdsBack reports whether a start of a member should wait until the domain has withdrawn something from it. One that asks for
 // a start itself, or takes one for each of its steps in any case, or waits for others, holds nothing back.

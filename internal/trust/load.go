@@ -32,6 +32,9 @@ type Load struct {
 	Reason string
 }
 
+// IsUrgent reports whether the time has come by which a restart must be done.
+func (l Load) IsUrgent(now time.Time) bool { return !l.Due.IsZero() && !now.Before(l.Due) }
+
 // loads compares what is published with what is proven. A member whose Secret is lost has
 // nothing to load and could not start again, and one that is being removed loads no more.
 func (v *view) loads(strategy Strategy) []Load {

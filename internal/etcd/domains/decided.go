@@ -97,7 +97,7 @@ func (d Decided) Restarts(now time.Time) []Restart {
 	loads := domain.Restarts(all...)
 	restarts := make([]Restart, 0, len(loads))
 	for _, load := range loads {
-		restarts = append(restarts, Restart{Member: string(load.Member), IsUrgent: !load.Due.IsZero() && !now.Before(load.Due)})
+		restarts = append(restarts, Restart{Member: string(load.Member), IsUrgent: load.IsUrgent(now)})
 	}
 	return restarts
 }

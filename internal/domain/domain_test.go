@@ -519,6 +519,31 @@ func TestARenewedCertificateIsLoadedBeforeTheOldOneEnds(t *testing.T) {
 	w.trustsAlone(peer)
 }
 
+// The CAs of a member end at different times.
+func TestEachOfTwoRenewedCertificatesIsLoadedBeforeTheOldOneEnds(t *testing.T) {
+	t.Parallel()
+	for first, second := range map[publication.Domain]publication.Domain{peer: clients, clients: peer} {
+		t.Run(string(first), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 3, peer, clients)
+			w.settle()
+			w.now = noon().Add(life / 2)
+			w.ask(string(second), forceReplace)
+			w.settle()
+			former := w.ca(first)
+			w.now = noon().Add(life - renewal + time.Hour)
+			for w.now.Before(former.NotAfter.Add(time.Hour)) {
+				w.settle()
+				w.now = w.now.Add(5 * time.Hour)
+			}
+			if w.mostRestarts() != 2 {
+				t.Errorf("members were restarted up to %d times, want once for each CA", w.mostRestarts())
+			}
+			w.trustsAlone(first)
+		})
+	}
+}
+
 // What can be used of a specification is used: an expired CA serves nothing.
 func TestACAIsRenewedAlthoughItsSpecificationCannotBeUsed(t *testing.T) {
 	t.Parallel()
@@ -548,6 +573,23 @@ func TestANewKeyWaitsForWhatApplicationsHold(t *testing.T) {
 	}
 	w.now = w.now.Add(25 * time.Hour)
 	w.settle()
+	w.trustsAlone(clients)
+}
+
+// A certificate that was issued before a renewal is verified by the renewed CA.
+func TestARenewalWaitsForNoApplication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, clients)
+	w.settle()
+	former := w.ca(clients)
+	w.holders = map[publication.Domain][]evidence.Holder{clients: {{Name: "an application", CA: pki.FingerprintOf(former).String(), NotAfter: former.NotAfter.Add(life)}}}
+	for w.now.Before(former.NotAfter.Add(time.Hour)) {
+		w.now = w.now.Add(5 * time.Hour)
+		w.settle()
+		if waits := w.decide(clients).Former(); len(waits) > 0 {
+			t.Fatalf("%v is waited for at %s, of a CA that ends at %s", waits, w.now, former.NotAfter)
+		}
+	}
 	w.trustsAlone(clients)
 }
 
@@ -618,6 +660,31 @@ func TestARestartWaitsForApplicationsThatMoveSoon(t *testing.T) {
 	}
 	w.trustsAlone(peer)
 	w.trustsAlone(clients)
+}
+
+// What is loaded and ends waits for no application.
+func TestARestartThatIsDueWaitsForNoApplication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, peer, clients)
+	w.settle()
+	w.now = noon().Add(life / 2)
+	w.ask("client", forceReplace) // it ends later than the other
+	w.settle()
+	w.now = noon().Add(life - renewal + time.Hour)
+	w.settle()
+	before := w.mostRestarts()
+	w.now = noon().Add(life - renewal/2 - time.Minute)
+	w.holders = map[publication.Domain][]evidence.Holder{clients: {{Name: "an application", CA: pki.FingerprintOf(w.ca(clients)).String(), NotAfter: w.now.Add(24 * time.Hour)}}}
+	w.ask("client", forceReplace)
+	w.settle()
+	if w.mostRestarts() != before {
+		t.Fatalf("a member was restarted %d times before that is due, want %d", w.mostRestarts(), before)
+	}
+	w.now = w.now.Add(2 * time.Minute)
+	w.settle()
+	if w.mostRestarts() != before+1 {
+		t.Errorf("a member was restarted %d times when that is due, want %d", w.mostRestarts(), before+1)
+	}
 }
 
 // What waits for long is not waited for: a certificate of an application may last for months.

@@ -65,13 +65,20 @@ func (d *Decided) Trusted() []*x509.Certificate {
 	return trusted
 }
 
-// Former are the holders of certificates of another CA than the one that is to stay.
+// Former are the holders of certificates of another CA than the one that is to stay. One that is known no more is trusted by
+// nothing, or has left a renewed one with its key.
 func (d *Decided) Former() []trust.MemberID {
+	anchors := d.Snapshot.Anchors
+	at := slices.IndexFunc(anchors, func(a trust.Anchor) bool { return a.ID == d.Snapshot.Issuing })
+	if at < 0 {
+		return nil
+	}
 	var former []trust.MemberID
-	at := slices.IndexFunc(d.Snapshot.Anchors, func(a trust.Anchor) bool { return a.ID == d.Snapshot.Issuing })
 	for i := range d.Snapshot.Members {
 		m := &d.Snapshot.Members[i]
-		if m.Kind == trust.Holder && at >= 0 && m.Published.Identity.Signer != d.Snapshot.Anchors[at].Key {
+		signer := m.Published.Identity.Signer
+		isKnown := slices.ContainsFunc(anchors, func(a trust.Anchor) bool { return a.Key == signer })
+		if m.Kind == trust.Holder && isKnown && signer != anchors[at].Key {
 			former = append(former, m.ID)
 		}
 	}

@@ -260,9 +260,11 @@ func (v view) chain(leaf string, rest []string) []*x509.Certificate {
 	return chain
 }
 
-// lastsUntil is the end of what the node would hold until its next start if it started now.
+// lastsUntil is the end of what the node would hold of the domain until its next start if it started now.
 func (v view) lastsUntil() time.Time {
-	i := slices.IndexFunc(v.Roles, func(r Role) bool { return !r.Plane.Reloads() })
+	i := slices.IndexFunc(v.Roles, func(r Role) bool {
+		return !r.Plane.Reloads() && (r.Trust == v.domain || r.Identity == publication.NodeIdentity)
+	})
 	if v.domain != v.own || i < 0 {
 		return time.Time{}
 	}

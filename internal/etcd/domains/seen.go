@@ -227,7 +227,7 @@ func clientCAs(secrets Secrets) []*x509.Certificate {
 // Rotating says which CAs are being renewed or replaced, what that waits for, and what a person can do; empty when none is.
 func (s *Seen) Rotating(decided Decided) string {
 	text := decided.rotating()
-	if decided[contract.ClientPlane] == nil || len(decided[contract.ClientPlane].Former()) == 0 {
+	if text == "" || decided[contract.ClientPlane] == nil || len(decided[contract.ClientPlane].Former()) == 0 {
 		return text
 	}
 	secret := s.Cluster.Names.CAKeySecret(contract.ClientPlane)

@@ -534,7 +534,7 @@ func TestEachOfTwoRenewedCertificatesIsLoadedBeforeTheOldOneEnds(t *testing.T) {
 			w.now = noon().Add(life - renewal + time.Hour)
 			for w.now.Before(former.NotAfter.Add(time.Hour)) {
 				w.settle()
-				w.now = w.now.Add(5 * time.Hour)
+				w.now = w.now.Add(20 * time.Hour)
 			}
 			if w.mostRestarts() != 2 {
 				t.Errorf("members were restarted up to %d times, want once for each CA", w.mostRestarts())
@@ -584,7 +584,7 @@ func TestARenewalWaitsForNoApplication(t *testing.T) {
 	former := w.ca(clients)
 	w.holders = map[publication.Domain][]evidence.Holder{clients: {{Name: "an application", CA: pki.FingerprintOf(former).String(), NotAfter: former.NotAfter.Add(life)}}}
 	for w.now.Before(former.NotAfter.Add(time.Hour)) {
-		w.now = w.now.Add(5 * time.Hour)
+		w.now = w.now.Add(50 * time.Hour)
 		w.settle()
 		if waits := w.decide(clients).Former(); len(waits) > 0 {
 			t.Fatalf("%v is waited for at %s, of a CA that ends at %s", waits, w.now, former.NotAfter)

@@ -38,7 +38,12 @@ func (w *world) asks(secret, annotation, value string) {
 // anchors are the CAs of the client plane that members are to trust.
 func (w *world) anchors() []authority.Anchor {
 	w.t.Helper()
-	return authority.StoredAnchors(authority.Stored{Exists: true, Data: w.secret(w.private, w.clusterNames().TrustedCertsSecret(contract.ClientPlane)).Data})
+	return w.anchorsOf(contract.ClientPlane)
+}
+
+func (w *world) anchorsOf(plane contract.Plane) []authority.Anchor {
+	w.t.Helper()
+	return authority.StoredAnchors(authority.Stored{Exists: true, Data: w.secret(w.private, w.clusterNames().TrustedCertsSecret(plane)).Data})
 }
 
 // granted is the certificate of the application, and how many CAs it trusts.
@@ -294,6 +299,28 @@ func TestACAIsRenewedAndLoadedBeforeTheOldOneEnds(t *testing.T) {
 	w.clock.SetTime(former.NotAfter.Add(-7299 * time.Hour))
 	w.comesTo("etcd has loaded the renewed CA alone", func() bool { return w.agentOf(first).starts == 2 && len(w.anchors()) == 1 && w.rotating() == "" })
 	w.toldAll("CaCertRenewed", "MemberRestarted")
+}
+
+// The CAs of a member end at different times, and etcd loads both when it starts.
+func TestEachRenewedCAIsLoadedBeforeTheOldOneEnds(t *testing.T) {
+	t.Parallel()
+	const life = 21900 * time.Hour // half of what is not set
+	for _, plane := range contract.Planes() {
+		t.Run(string(plane), func(t *testing.T) {
+			t.Parallel()
+			spec, shorter := of(1), &etcdv1beta2.CertificateLife{Validity: metav1.Duration{Duration: life}}
+			spec.TLS = &etcdv1beta2.TLSPolicy{Dynamic: &etcdv1beta2.DynamicTLS{ClientCA: shorter}}
+			if plane == contract.PeerPlane {
+				spec.TLS.Dynamic = &etcdv1beta2.DynamicTLS{PeerCA: shorter}
+			}
+			w := reportingAs(t, spec)
+			former := w.anchorsOf(plane)[0].Certificate
+			w.clock.SetTime(former.NotAfter.Add(time.Hour - life/3))
+			w.comesTo("the CA is renewed", func() bool { return len(w.anchorsOf(plane)) == 2 })
+			w.clock.SetTime(former.NotAfter.Add(time.Hour - life/6))
+			w.comesTo("etcd has loaded the renewed CA alone", func() bool { return w.agentOf(first).starts == 2 && len(w.anchorsOf(plane)) == 1 })
+		})
+	}
 }
 
 // Members reject each other until etcd has loaded the renewed CA.

@@ -100,7 +100,12 @@ func (w *world) loaded(member string) map[string]etcdv1beta2.LoadedPlane {
 // reporting is a cluster whose agents have reported.
 func reporting(t *testing.T, size int32) *world {
 	t.Helper()
-	w := newWorld(t, of(size))
+	return reportingAs(t, of(size))
+}
+
+func reportingAs(t *testing.T, spec etcdv1beta2.EtcdClusterSpec) *world {
+	t.Helper()
+	w := newWorld(t, spec)
 	w.bring()
 	w.poll(time.Minute)
 	w.told("")

@@ -41,7 +41,7 @@ type writes struct {
 }
 
 func (w *writes) RoundTrip(request *http.Request) (*http.Response, error) {
-	if query := request.URL.Query(); strings.HasSuffix(request.URL.Path, "/secrets") && query.Has("watch") {
+	if query := request.URL.Query(); strings.HasSuffix(request.URL.Path, "/secrets") && query.Has("watch") && query.Get("fieldSelector") != "" {
 		w.watched.Store(query.Get("fieldSelector"), true)
 	}
 	if request.Method != http.MethodGet {

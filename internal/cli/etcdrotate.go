@@ -197,7 +197,7 @@ func (o *rotateOptions) followEtcd(ctx context.Context, c etcdCluster, secrets c
 			}
 		}
 		areTaken, err := o.areTaken(ctx, secrets, requests)
-		if err != nil || !areTaken || message != "" {
+		if err != nil || !areTaken || message != "" && !o.renew { // a renewed CA is loaded with a restart, months later
 			taken = time.Time{}
 			return false, err
 		}

@@ -152,7 +152,7 @@ func TestRotateWantsFlagsOfTheKindOfCluster(t *testing.T) {
 }
 
 // followed has the operator do something at each look at the cluster, and returns what a watch of a replacement tells.
-func followed(t *testing.T, do []func(etcd *etcdv1beta2.EtcdCluster) (isTaken bool), output string) (string, error) {
+func followed(t *testing.T, do []func(etcd *etcdv1beta2.EtcdCluster) (isTaken bool), output string, flags ...string) (string, error) {
 	t.Helper()
 	clock, look, isTaken := clocktesting.NewFakeClock(at()), -1, false
 	api := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(etcdCAs("", nil)...).WithInterceptorFuncs(interceptor.Funcs{
@@ -175,7 +175,7 @@ func followed(t *testing.T, do []func(etcd *etcdv1beta2.EtcdCluster) (isTaken bo
 			return nil
 		},
 	}).Build()
-	return callAt(t.Context(), api, clock, rotateCommand, "etcd/my-cluster", "--client-ca", "--peer-ca", "--watch", "-o", output)
+	return callAt(t.Context(), api, clock, rotateCommand, append([]string{"etcd/my-cluster", "--client-ca", "--peer-ca", "--watch", "-o", output}, flags...)...)
 }
 
 func saying(message string, isTaken bool) func(*etcdv1beta2.EtcdCluster) bool {
@@ -200,6 +200,10 @@ func TestAWatchFollowsTheCAsOfEtcdToTheEnd(t *testing.T) {
 	var outcome etcdOutcome
 	if err = errors.Join(err, json.Unmarshal([]byte(out), &outcome)); err != nil || !outcome.Completed || len(outcome.Asked) != 2 {
 		t.Errorf("error %v, the outcome is %+v", err, outcome)
+	}
+	renewed := []func(*etcdv1beta2.EtcdCluster) bool{saying("", false), saying("The peer CA is being renewed or replaced.", true)}
+	if out, err := followed(t, renewed, "table", "--renew"); err != nil || !strings.HasSuffix(out, "Done after 5s.\n") {
+		t.Errorf("of a renewal, error %v, it says\n%s", err, out)
 	}
 	if _, err := followed(t, []func(*etcdv1beta2.EtcdCluster) bool{saying("", true)}, "table"); !errors.Is(err, errUnservedByEtcd) {
 		t.Errorf("of a request that is not served the error is %v", err)

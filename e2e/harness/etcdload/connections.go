@@ -32,11 +32,17 @@ type connections struct {
 	phase    string
 	counts   map[report.Handshakes]report.Handshakes
 	refusals []Refusal
-	resets   map[string]int
+	resets   map[string]resets
+}
+
+// resets are the handshakes that a member has broken off in a row, those at the same time counted once.
+type resets struct {
+	times int
+	last  time.Time
 }
 
 func newConnections() *connections {
-	return &connections{counts: map[report.Handshakes]report.Handshakes{}, resets: map[string]int{}}
+	return &connections{counts: map[report.Handshakes]report.Handshakes{}, resets: map[string]resets{}}
 }
 
 func (c *connections) setPhase(phase string) {
@@ -45,21 +51,34 @@ func (c *connections) setPhase(phase string) {
 	c.phase = phase
 }
 
-// resetsThatRefuse is how often in a row a member must break off a handshake until that
-// is a refusal: a member that stops breaks off one.
-const resetsThatRefuse = 3
+const (
+	// resetsThatRefuse is how often in a row a member must break off a handshake until that
+	// is a refusal: a member that stops breaks off one of each client.
+	resetsThatRefuse = 3
+	// atOnce is how long a member takes to break them off that stops.
+	atOnce = time.Second
+)
 
 // note counts a connection, nil being one over which the member answered.
 func (c *connections) note(who, endpoint string, err error) {
+	c.noteAt(time.Now(), who, endpoint, err)
+}
+
+func (c *connections) noteAt(now time.Time, who, endpoint string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := report.Handshakes{Who: who, Node: endpoint, Phase: c.phase}
 	count := cmp.Or(c.counts[key], key)
 	kind, reason := verdict.Of(err)
-	if c.resets[who+endpoint]++; kind != verdict.Interrupted {
-		c.resets[who+endpoint] = 0
+	inARow := c.resets[who+endpoint]
+	switch {
+	case kind != verdict.Interrupted:
+		inARow = resets{}
+	case now.Sub(inARow.last) >= atOnce:
+		inARow = resets{inARow.times + 1, now}
 	}
-	if c.resets[who+endpoint] >= resetsThatRefuse {
+	c.resets[who+endpoint] = inARow
+	if inARow.times >= resetsThatRefuse {
 		kind = verdict.Refused
 	}
 	switch kind {
@@ -67,7 +86,7 @@ func (c *connections) note(who, endpoint string, err error) {
 		count.Accepted++
 	case verdict.Refused:
 		count.Refused++
-		c.refusals = append(c.refusals, Refusal{At: time.Now(), Who: who, Endpoint: endpoint, Phase: c.phase, Reason: reason})
+		c.refusals = append(c.refusals, Refusal{At: now, Who: who, Endpoint: endpoint, Phase: c.phase, Reason: reason})
 	case verdict.Interrupted:
 		count.Interrupted++
 	case verdict.Unreachable:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"net"
 	"net/http/httptest"
 	"testing"
@@ -66,6 +67,31 @@ func TestConnectionsAreCountedByWhatBecameOfThem(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, refusals, cmpopts.IgnoreFields(Refusal{}, "At"), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("refusals (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAMemberThatStopsRefusesNobody(t *testing.T) {
+	t.Parallel()
+	const clients = 20
+	for name, test := range map[string]struct {
+		apart   time.Duration
+		refused int
+	}{
+		"all at once":         {0, 0},
+		"one after the other": {time.Second, clients - 2},
+		"within a second":     {time.Second / clients, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			counts, now := newConnections(), time.Now()
+			for range clients {
+				counts.noteAt(now, Working, "member", io.EOF)
+				now = now.Add(test.apart)
+			}
+			if _, refusals := counts.record(); len(refusals) != test.refused {
+				t.Errorf("%d connections count as refused, want %d", len(refusals), test.refused)
 			}
 		})
 	}

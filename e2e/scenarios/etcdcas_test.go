@@ -187,6 +187,7 @@ func (r *rotatedCAs) refusesFormer() {
 	})
 }
 
+// accepts holds whether a member accepts a certificate of a CA. What the member presents is of no interest here.
 func (r *rotatedCAs) accepts(member string, plane contract.Plane, ca pki.Authority, want bool) error {
 	certificate, err := clientOf(ca)
 	if err != nil {
@@ -301,8 +302,8 @@ func (r *rotatedCAs) replaceAgain(most int) error {
 	return r.etcd.ClientsMoved(r.ctx)
 }
 
-// etcdMemberDown has a member down before both CAs are replaced: it is named, nothing is started again without it, and all goes on
-// when it is back.
+// etcdMemberDown has a member down before both CAs are replaced: the condition names it, no other is restarted without it, and the
+// replacement completes when it is back.
 func etcdMemberDown(s *stage) {
 	r := s.rotatedCAs()
 	down := r.members[2]

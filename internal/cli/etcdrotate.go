@@ -108,13 +108,18 @@ func (o *rotateOptions) rotateEtcd(ctx context.Context, c etcdCluster, out io.Wr
 	requests := o.etcdRequests(c)
 	secrets := c.connection // the Secrets of CAs are where the operator is
 	secrets.namespace = o.ofEtcd.operatorNamespace
-	asked := etcdOutcome{Namespace: c.namespace, Cluster: c.name}
-	for _, r := range requests {
+	for _, r := range requests { // all before the first, because a refusal changes nothing
 		if o.abort && rotating(etcd) == "" && !secrets.hasRequest(ctx, r.secret) {
 			return refuse("the key of the %s CA of %s is not being replaced, so there is nothing to go back to", r.domain, c)
 		}
-		if err := secrets.ask(ctx, r); err != nil {
+		if _, _, err := secrets.prepare(ctx, r); err != nil {
 			return err
+		}
+	}
+	asked := etcdOutcome{Namespace: c.namespace, Cluster: c.name}
+	for _, r := range requests {
+		if err := secrets.ask(ctx, r); err != nil {
+			return afterOthers(asked.Asked, err)
 		}
 		asked.Asked = append(asked.Asked, r.what)
 	}
@@ -157,6 +162,14 @@ func (c etcdCluster) String() string { return etcdPrefix + c.name }
 // see is the command that shows how far a rotation is.
 func (c etcdCluster) see() string {
 	return fmt.Sprintf("%s status %s -n %s", c.program, c, c.namespace)
+}
+
+// afterOthers is an error after which something was changed, where other requests were taken before.
+func afterOthers(asked []string, err error) error {
+	if len(asked) == 0 {
+		return err
+	}
+	return fmt.Errorf("the operator was asked to %s, and no more: %v", strings.Join(asked, " and to "), err) //nolint:errorlint // a refusal says that nothing was changed
 }
 
 // hasRequest reports whether another key is asked for by a Secret. Where that cannot be read, asking says why.

@@ -128,6 +128,21 @@ func TestRotateRefusesForEtcdWhatWouldBeInVain(t *testing.T) {
 	}
 }
 
+// A refusal says that nothing was changed.
+func TestARequestForBothCAsOfEtcdIsRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
+	objects := etcdCAs("", nil)
+	objects[3].SetAnnotations(map[string]string{"keyturn.dev/force-replace": "true"})
+	api := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(objects...).Build()
+	_, err := callOn(t.Context(), api, rotateCommand, "etcd/my-cluster", "--client-ca", "--peer-ca")
+	if _, isRefused := errors.AsType[refusedError](err); !isRefused {
+		t.Errorf("error %v, want a refusal", err)
+	}
+	if diff := cmp.Diff(map[string]string{"peer-ca force-replace": "true"}, askedOfEtcd(t, api)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestRotateWantsFlagsOfTheKindOfCluster(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

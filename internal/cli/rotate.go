@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -425,32 +427,36 @@ func distrusted(record rotation.Record) []string {
 	return names
 }
 
+// prepare is the Secret that a request is to be set on, before and after that. It refuses what would be in vain, and writes nothing.
+func (c connection) prepare(ctx context.Context, r request) (before, after *metav1.PartialObjectMetadata, err error) {
+	secret, err := c.secret(ctx, r.secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil, refuse("Secret %s/%s does not exist: %s shows whether the operator recreates it", c.namespace, r.secret, r.see)
+	case err != nil:
+		return nil, nil, withRights(err, r.rights(c))
+	case r.seen != "" && secret.ResourceVersion != r.seen:
+		return nil, nil, c.raced(r)
+	}
+	after = secret.DeepCopy()
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	maps.Copy(after.Annotations, r.annotations)
+	if maps.Equal(secret.Annotations, after.Annotations) {
+		return nil, nil, refuse("the operator has already been asked to %s and has not started: %s shows what it is waiting for", r.what, r.see)
+	}
+	return secret, after, nil
+}
+
 // ask sets the annotations, on the state of the Secret that was seen and no other.
 func (c connection) ask(ctx context.Context, r request) error {
-	secret, err := c.secret(ctx, r.secret)
-	if apierrors.IsNotFound(err) {
-		return refuse("Secret %s/%s does not exist: %s shows whether the operator recreates it", c.namespace, r.secret, r.see)
-	}
+	before, after, err := c.prepare(ctx, r)
 	if err != nil {
-		return withRights(err, r.rights(c))
-	}
-	if r.seen != "" && secret.ResourceVersion != r.seen {
-		return c.raced(r)
-	}
-	before := secret.DeepCopy()
-	if secret.Annotations == nil {
-		secret.Annotations = map[string]string{}
-	}
-	missing := false
-	for annotation, value := range r.annotations {
-		missing = missing || secret.Annotations[annotation] != value
-		secret.Annotations[annotation] = value
-	}
-	if !missing {
-		return refuse("the operator has already been asked to %s and has not started: %s shows what it is waiting for", r.what, r.see)
+		return err
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err = c.client.Patch(ctx, secret, patch, client.FieldOwner("kubectl-keyturn"))
+	err = c.client.Patch(ctx, after, patch, client.FieldOwner("kubectl-keyturn"))
 	if apierrors.IsConflict(err) {
 		return c.raced(r)
 	}

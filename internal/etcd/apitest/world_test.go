@@ -389,7 +389,7 @@ type countingClient struct {
 	writes    int
 	crashAt   int
 	last      string
-	// written is told of each write that was carried out.
+	// written is called after each write; nil when nothing is to happen then.
 	written func(last string)
 }
 

@@ -65,8 +65,8 @@ func (d *Decided) Trusted() []*x509.Certificate {
 	return trusted
 }
 
-// Former are the holders of certificates of another CA than the one that is to stay. One that is known no more is trusted by
-// nothing, or has left a renewed one with its key.
+// Former are the holders of certificates of another CA than the one that is to stay. A CA that is known no more is trusted by
+// nothing. Whose key a renewed one keeps is for the caller to say.
 func (d *Decided) Former() []trust.MemberID {
 	anchors := d.Snapshot.Anchors
 	at := slices.IndexFunc(anchors, func(a trust.Anchor) bool { return a.ID == d.Snapshot.Issuing })

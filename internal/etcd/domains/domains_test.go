@@ -74,7 +74,13 @@ func seen(t *testing.T, parent pki.Authority) *domains.Seen {
 // written are the Secrets of a plane after they were decided about once.
 func written(t *testing.T, s *domains.Seen, plane contract.Plane) domains.Secrets {
 	t.Helper()
-	secrets, _, err := decide(t, s, plane).Secrets()
+	return writtenBy(t, s, plane, decide(t, s, plane))
+}
+
+// writtenBy are the Secrets of a plane after a decision.
+func writtenBy(t *testing.T, s *domains.Seen, plane contract.Plane, decided *domain.Decided) domains.Secrets {
+	t.Helper()
+	secrets, _, err := decided.Secrets()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +148,45 @@ func decide(t *testing.T, s *domains.Seen, plane contract.Plane) *domain.Decided
 		t.Fatal(err)
 	}
 	return decided
+}
+
+// The certificate of the CA by which an application's was issued may have been renewed since, and is known no more.
+func TestACertificateOfARenewedCAIsWaitedForWhenTheKeyIsReplaced(t *testing.T) {
+	t.Parallel()
+	parent := operator(t)
+	s := seen(t, parent)
+	s.Ledger["1"] = enroll.Issued{
+		Plane: contract.ClientPlane, CA: strings.Repeat("a", 64), PodUID: "uid-1", Namespace: "shop", IssuedAt: noon(), NotAfter: s.Now.Add(24 * time.Hour),
+	}
+	if former := decide(t, s, contract.ClientPlane).Former(); len(former) > 0 {
+		t.Fatalf("%v is waited for while there is one CA", former)
+	}
+	secrets := s.Secrets[contract.ClientPlane]
+	secrets.Key.Annotations = map[string]string{domains.ForceReplaceAnnotation: "true"}
+	s.Secrets[contract.ClientPlane] = secrets
+	s.Secrets[contract.ClientPlane] = replaced(t, s, contract.ClientPlane, parent)
+	if former := decide(t, s, contract.ClientPlane).Former(); len(former) != 1 || !strings.Contains(string(former[0]), "EtcdAccess shop/my-app") {
+		t.Errorf("after a replacement %v is waited for, want the application", former)
+	}
+}
+
+// replaced are the Secrets of a plane once another CA signs, below a parent.
+func replaced(t *testing.T, s *domains.Seen, plane contract.Plane, parent pki.Authority) domains.Secrets {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.DefaultCAKey(pki.ECDSA))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 { // pending, published, signing
+		making := s.Making(plane)
+		making.Parent, making.Key = parent, key
+		decided, err := s.Decide(plane, making)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Secrets[plane] = writtenBy(t, s, plane, decided)
+	}
+	return s.Secrets[plane]
 }
 
 func TestAMemberIsGivenTheCAThatThereIs(t *testing.T) {

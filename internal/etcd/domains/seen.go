@@ -181,17 +181,39 @@ func (s *Seen) holders(plane contract.Plane) []evidence.Holder {
 		return nil
 	}
 	moved, _ := s.clientsMoved()
-	holders := map[string]evidence.Holder{}
+	holders, known := map[string]evidence.Holder{}, knownCAs(s.Secrets[plane])
 	for _, issued := range s.Ledger {
 		if issued.Namespace == "" || issued.CA == "" || issued.IssuedAt.Before(moved) {
 			continue
 		}
-		name := fmt.Sprintf("%s with a certificate of CA %.8s", cmp.Or(s.Clients[issued.PodUID], "a client in namespace "+issued.Namespace), issued.CA)
-		if issued.NotAfter.After(holders[name].NotAfter) {
-			holders[name] = evidence.Holder{Name: name, CA: issued.CA, NotAfter: issued.NotAfter}
+		for _, ca := range signersOf(issued.CA, known) {
+			name := fmt.Sprintf("%s with a certificate of CA %.8s", cmp.Or(s.Clients[issued.PodUID], "a client in namespace "+issued.Namespace), ca)
+			if issued.NotAfter.After(holders[name].NotAfter) {
+				holders[name] = evidence.Holder{Name: name, CA: ca, NotAfter: issued.NotAfter}
+			}
 		}
 	}
 	return slices.SortedFunc(maps.Values(holders), func(a, b evidence.Holder) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// knownCAs are the fingerprints of the CA certificates in the Secrets of a CA, sorted.
+func knownCAs(secrets Secrets) []string {
+	cas := slices.Concat(clientCAs(secrets), authority.PublishedCAs(secrets.Trusted.Data))
+	known := make([]string, 0, len(cas))
+	for _, ca := range cas {
+		known = append(known, pki.FingerprintOf(ca).String())
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
+}
+
+// signersOf are the CAs by whose key a certificate may be signed that was issued by this one. A CA that is known no more may have
+// been renewed, and the key of any that is known may be its own.
+func signersOf(ca string, known []string) []string {
+	if slices.Contains(known, ca) {
+		return []string{ca}
+	}
+	return known
 }
 
 // clientsMoved is the time up to which certificates of applications are not waited for, by the annotation on the key Secret of the

@@ -253,7 +253,7 @@ func (r *Reconciler) settle(ctx context.Context, p *pass, record disruptionRecor
 			return err
 		}
 		if record.Kind == rollout.Restart {
-			r.paces.restarted(p.kafka.UID, p.now.Sub(record.Disruption.Since))
+			r.records.Restarted(p.kafka.UID, p.now.Sub(record.Disruption.Since))
 		}
 		return r.writeDisruption(ctx, p, record, disruptionRecord{})
 	}

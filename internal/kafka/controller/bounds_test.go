@@ -22,6 +22,7 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/records"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -126,7 +127,7 @@ func TestCertificatesThatAStatusHasNoRoomForAreNotShown(t *testing.T) {
 
 // recorder writes records and remembers none yet.
 func recorder(api client.Client) *Reconciler {
-	return &Reconciler{options: Options{Live: api}, appliers: kube.NewAppliers(api, "test"), records: newRecords(), paces: newPaces()}
+	return &Reconciler{options: Options{Live: api}, appliers: kube.NewAppliers(api, "test"), records: records.NewStore()}
 }
 
 // refusing refuses what is applied.

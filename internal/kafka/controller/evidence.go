@@ -169,7 +169,7 @@ func (r *Reconciler) take(p *pass, about *inquiry, fates []fate) {
 		before, known := r.witnesses.recall(pod)
 		p.heard[pod.Name] = r.witnesses.record(pod, said)
 		if known && said.known && before.report.Revision < said.report.Revision {
-			r.paces.reloaded(p.kafka.UID, p.now.Sub(p.publishedTo(pod.Name).PublishedAt))
+			r.records.Reloaded(p.kafka.UID, p.now.Sub(p.publishedTo(pod.Name).PublishedAt))
 		}
 		if !said.known && fates[i] != unasked && podOf(pod).State == rollout.Ready {
 			p.silent = append(p.silent, pod.Name)

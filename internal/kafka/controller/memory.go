@@ -59,8 +59,7 @@ func (r *Reconciler) forget(kafka types.UID) {
 	r.followers.Forget(kafka)
 	r.asking.forget(kafka)
 	r.witnesses.forgetCluster(kafka)
-	r.records.forget(kafka)
-	r.paces.forget(kafka)
+	r.records.Forget(kafka)
 	r.settled.forget(kafka)
 	r.races.forget(kafka)
 	r.steps.forget(kafka)
@@ -70,8 +69,8 @@ func (r *Reconciler) forget(kafka types.UID) {
 // one is bounded by its nodes and objects, and none when it is gone.
 func (r *Reconciler) Remembered() int {
 	return counted(&r.clusters.mu, r.clusters.uid) + counted(&r.metrics.mu, r.metrics.clusters) + counted(&r.metrics.mu, r.metrics.readies) +
-		counted(&r.asking.mu, r.asking.standings) + counted(&r.asking.mu, r.asking.places.waiting) + counted(&r.witnesses.mu, r.witnesses.said) + counted(&r.records.mu, r.records.written) +
-		counted(&r.paces.mu, r.paces.of) + counted(&r.settled.mu, r.settled.versions) + counted(&r.races.mu, r.races.inRow) +
+		counted(&r.asking.mu, r.asking.standings) + counted(&r.asking.mu, r.asking.places.waiting) + counted(&r.witnesses.mu, r.witnesses.said) + r.records.Len() +
+		counted(&r.settled.mu, r.settled.versions) + counted(&r.races.mu, r.races.inRow) +
 		counted(&r.steps.mu, r.steps.taken) + r.appliers.Len() + r.followers.Len() + r.named.Len()
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/records"
 )
 
 // fieldOwner owns what this controller applies.
@@ -76,8 +77,7 @@ type Reconciler struct {
 	clusters  *clusters
 	asking    *asker
 	witnesses *witnesses
-	records   *records
-	paces     *paces
+	records   *records.Store
 	settled   *settledRecords
 	races     *races
 	steps     *steps
@@ -98,8 +98,7 @@ func New(options Options) *Reconciler {
 		clusters:  newClusters(),
 		asking:    newAsker(options.Clock, options.Passes),
 		witnesses: newWitnesses(),
-		records:   newRecords(),
-		paces:     newPaces(),
+		records:   records.NewStore(),
 		settled:   newSettledRecords(),
 		races:     newRaces(),
 		steps:     newSteps(),

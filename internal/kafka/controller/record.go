@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,76 +18,10 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/records"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
-
-// records remembers what was written down last about each cluster, by this operator or
-// the one before it, so that what says the same is not written again.
-type records struct {
-	mu      sync.Mutex
-	written map[types.UID]map[string]rotation.Record
-	// found are the pods of each cluster, by name, when its records were found.
-	found map[types.UID]map[string]types.UID
-}
-
-func newRecords() *records {
-	return &records{written: map[types.UID]map[string]rotation.Record{}, found: map[types.UID]map[string]types.UID{}}
-}
-
-// latest is the record as it shall stand: the one before it while nothing but the
-// time has changed.
-func (r *records) latest(kafka types.UID, record rotation.Record, plan trust.Plan) rotation.Record {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before, found := r.written[kafka][record.Domain]
-	record = record.Following(before, plan)
-	if found && before.Same(record) {
-		return before
-	}
-	if r.written[kafka] == nil {
-		r.written[kafka] = map[string]rotation.Record{}
-	}
-	r.written[kafka][record.Domain] = record
-	return record
-}
-
-// knows reports whether anything is remembered of a Kafka, be it that nothing was written.
-func (r *records) knows(kafka types.UID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.written[kafka] != nil
-}
-
-// of are the records of a Kafka by their domains.
-func (r *records) of(kafka types.UID) map[string]rotation.Record {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.written[kafka])
-}
-
-// recall remembers the records of a Kafka, by their domains, that were found, and the pods that
-// there were then.
-func (r *records) recall(kafka types.UID, found map[string]rotation.Record, pods map[string]types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.written[kafka], r.found[kafka] = found, pods
-}
-
-// madeSince reports whether a pod has been made since the records of its Kafka were found.
-func (r *records) madeSince(kafka types.UID, pod *corev1.Pod) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.found[kafka][pod.Name] != pod.UID
-}
-
-// forget drops a Kafka that is gone.
-func (r *records) forget(kafka types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.written, kafka)
-	delete(r.found, kafka)
-}
 
 // record writes down what trust was decided from, for people and the plans they ask for.
 // Whom to trust is not decided from it, and so nothing waits for it: what keeps it from being
@@ -117,28 +49,20 @@ func recordAgain(failure error) time.Duration {
 	}
 }
 
-// applyRecord writes the records that are short enough. A record that is not is left out:
-// an older one in its place would tell people something else than what is done.
+// applyRecord writes the records that are short enough.
 func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 	if p.unrecalled != nil {
 		return p.unrecalled
 	}
-	var long error
-	name := rotation.ConfigMapName(p.kafka.Name)
-	data := map[string]string{}
+	latest := make([]rotation.Record, 0, len(kinds()))
 	for _, kind := range kinds() {
-		record := p.recordOf(kind)
-		record.RestartSeconds, record.ReloadSeconds = r.paces.seconds(p.kafka.UID)
-		text, err := r.records.latest(p.kafka.UID, record, p.domain(kind).plan).Encode()
-		if _, is := errors.AsType[*rotation.TooLongError](err); is {
-			long = errors.Join(long, err)
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("recording the trust of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
-		}
-		data[rotation.Key(string(kind))] = text
+		latest = append(latest, r.records.Latest(p.kafka.UID, p.recordOf(kind), p.domain(kind).plan))
 	}
+	data, long := records.Encode(latest)
+	if data == nil {
+		return fmt.Errorf("recording the trust of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, long)
+	}
+	name := rotation.ConfigMapName(p.kafka.Name)
 	intent := coreac.ConfigMap(name, p.kafka.Namespace).
 		WithLabels(p.cluster.ComponentLabels(model.OperatorComponent())).
 		WithOwnerReferences(ownerReference(&p.kafka)).
@@ -154,16 +78,14 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 // times, so that one that ends at every write would come no further, and people would be told
 // that a rotation began, and that somebody is waited for, since the operator was started.
 func (r *Reconciler) recallRecords(ctx context.Context, p *pass) error {
-	if !r.records.knows(p.kafka.UID) {
+	if !r.records.Knows(p.kafka.UID) {
 		found, err := r.readRecords(ctx, p)
 		if err != nil {
 			return err
 		}
-		r.records.recall(p.kafka.UID, found, p.podUIDs())
-		cluster := found[string(authorities.Cluster)] // the paces of a cluster stand in all its records
-		r.paces.recall(p.kafka.UID, cluster.RestartSeconds, cluster.ReloadSeconds)
+		r.records.Recall(p.kafka.UID, found, p.podUIDs())
 	}
-	p.recorded, p.made = r.records.of(p.kafka.UID), r.madeAt(p)
+	p.recorded, p.made = r.records.Of(p.kafka.UID), r.madeAt(p)
 	return nil
 }
 
@@ -174,16 +96,11 @@ func (p *pass) podUIDs() map[string]types.UID {
 	return uids
 }
 
-// madeAt is when the pods of members were made, of several the last one. Those made since the
-// records were found are known better than records tell of the pods before them: nothing from
-// before now is told of them.
+// madeAt is since when the pods of members are known as they are, of several the last one.
 func (r *Reconciler) madeAt(p *pass) map[trust.MemberID]time.Time {
 	made := make(map[trust.MemberID]time.Time, len(p.pods))
 	p.ofMembers(func(member trust.MemberID, pod *corev1.Pod) {
-		at := pod.CreationTimestamp.Time
-		if r.records.madeSince(p.kafka.UID, pod) {
-			at = p.now
-		}
+		at := r.records.Made(p.kafka.UID, records.Pod{Name: pod.Name, UID: pod.UID, Created: pod.CreationTimestamp.Time}, p.now)
 		if at.After(made[member]) {
 			made[member] = at
 		}
@@ -203,31 +120,21 @@ func (p *pass) ofMembers(yield func(trust.MemberID, *corev1.Pod)) {
 	}
 }
 
-// readRecords reads what the operator before this one wrote down. A record that cannot be read
-// is not gone on from.
+// readRecords reads what the operator before this one wrote down.
 func (r *Reconciler) readRecords(ctx context.Context, p *pass) (map[string]rotation.Record, error) {
 	var stored corev1.ConfigMap
 	exists, err := r.find(ctx, p.observation, rotation.ConfigMapName(p.kafka.Name), &stored)
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]rotation.Record{}
 	if !exists || !p.isOurs(&stored) {
-		return found, nil
+		return map[string]rotation.Record{}, nil
 	}
+	words := map[string]*rotation.Words{}
 	for _, kind := range kinds() {
-		record, err := authorities.Words().Parse(stored.Data[rotation.Key(string(kind))])
-		if err == nil && p.isRecord(kind, record) {
-			found[string(kind)] = record
-		}
+		words[string(kind)] = authorities.Words()
 	}
-	return found, nil
-}
-
-// isRecord reports whether a record is one of this authority, and from no time to come.
-func (p *pass) isRecord(kind authorities.Kind, record rotation.Record) bool {
-	return record.Cluster == p.kafka.Name && record.Domain == string(kind) &&
-		!record.Snapshot.Now.After(p.now) && !record.StartedAt.After(p.now)
+	return records.Parse(stored.Data, p.kafka.Name, words, p.now), nil
 }
 
 func (p *pass) recordOf(kind authorities.Kind) rotation.Record {

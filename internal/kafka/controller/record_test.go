@@ -86,7 +86,7 @@ func TestARotationBeganWhenTheOperatorBeforeBeganIt(t *testing.T) {
 			}
 
 			next := recorder(api)
-			next.paces.reloaded("uid", time.Second) // something else to write down
+			next.records.Reloaded("uid", time.Second) // something else to write down
 			recordAnew(t, next, inRotation(rotationtest.Now().Add(time.Hour)))
 
 			_, got := recorded(t, api)

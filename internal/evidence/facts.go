@@ -76,6 +76,9 @@ type Domain struct {
 	Holders          []Holder
 }
 
+// HolderPlane is where holders take part.
+func HolderPlane() trust.Plane { return trust.Plane{Name: "holder"} }
+
 // Holder has a certificate of the domain that no publication gives it, as an application has.
 type Holder struct {
 	// Name tells it from all other members.

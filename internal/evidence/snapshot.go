@@ -74,7 +74,7 @@ func (k keyring) holder(h Holder) trust.Member {
 	return trust.Member{
 		ID: trust.MemberID(h.Name), Kind: trust.Holder, Published: trust.Publication{Identity: identity},
 		Roles: []trust.Role{{
-			Presents: true, Evidence: trust.Evidence{Process: trust.ProcessRunning, Loaded: trust.Stores{Identity: identity}},
+			Plane: HolderPlane(), Presents: true, Evidence: trust.Evidence{Process: trust.ProcessRunning, Loaded: trust.Stores{Identity: identity}},
 		}},
 	}
 }

@@ -151,7 +151,7 @@ func (r Record) WithChange(change Change, now time.Time) (Record, error) {
 	}
 	at := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == s.Issuing })
 	if at < 0 {
-		return Record{}, fmt.Errorf("the %s of %s: %w: see condition NotReady of %s", r.Domain, r.Cluster, errNoAuthority, r.Words.Resource)
+		return Record{}, fmt.Errorf("the %s of %s: %w: see condition %s of %s", r.Domain, r.Cluster, errNoAuthority, r.Words.Problem, r.Words.Resource)
 	}
 	s.Anchors = slices.Clone(s.Anchors)
 	if change == ReplaceCompromised {

@@ -71,7 +71,7 @@ func unusable(wrong string) []string {
 // course says what moves to what, and in which way.
 func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	if v.target == nil {
-		return "the CA cannot be used: nothing changes, and nodes and clients keep the certificates they have"
+		return fmt.Sprintf("the CA cannot be used: nothing changes, and %ss and clients keep the certificates they have", v.words.Node)
 	}
 	target := Label(v.Issuing, names)
 	old := v.labels(v.others(), names)
@@ -299,7 +299,7 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	case Establishing:
 		return v.establishment()
 	case AuthorityMissing:
-		return "see condition NotReady for what is wrong with its Secrets"
+		return "see condition " + v.words.Problem + " for what is wrong with its Secrets"
 	case Blocked:
 		return v.help()
 	case v.words.Remainder:
@@ -327,7 +327,7 @@ func (v *view) establishment() string {
 		}
 	}
 	if len(unproven) == 0 {
-		return "every node has proven that it trusts and presents it; the rest follows by itself"
+		return "every " + v.words.Node + " has proven that it trusts and presents it; the rest follows by itself"
 	}
 	advice := fmt.Sprintf(excerpt.Numbered(len(unproven),
 		"nothing needs to be done while its pod is starting; if it lasts, check the events and logs of this pod, and what keeps the operator from reaching its port %d",
@@ -342,8 +342,7 @@ func (v *view) establishment() string {
 
 // established reports whether a member has proven to trust and to present the target.
 func (v *view) established(m *trust.Member) bool {
-	reloads := func(r *trust.Role) bool { return r.Plane.Reloads() }
-	return every(m, reloads, v.trustsTarget)*every(m, reloads, v.presentsTarget) == 1
+	return every(m, loadsTrust, v.trustsTarget)*every(m, loadsIdentity, v.presentsTarget) == 1
 }
 
 // help says what a person can do for each of those that are waited for in vain.
@@ -409,13 +408,13 @@ func (v *view) helpFor(m *trust.Member) remedy {
 		}
 	case holds(func(e *trust.Evidence) bool { return len(e.Loading) > 0 }):
 		return remedy{
-			"check the logs of %s to see why the last reload does not finish; to restart it instead, annotate the pod with " + v.words.Restart,
-			"check the logs of %s to see why the last reload does not finish; to restart them instead, annotate the pods with " + v.words.Restart,
+			"check the logs of %s to see why the last reload does not finish" + v.restarting("; to restart it instead, annotate the pod with "),
+			"check the logs of %s to see why the last reload does not finish" + v.restarting("; to restart them instead, annotate the pods with "),
 		}
 	default:
 		return remedy{
-			"check the logs of %s; to restart it, annotate the pod with " + v.words.Restart,
-			"check the logs of %s; to restart them, annotate the pods with " + v.words.Restart,
+			"check the logs of %s" + v.restarting("; to restart it, annotate the pod with "),
+			"check the logs of %s" + v.restarting("; to restart them, annotate the pods with "),
 		}
 	}
 }
@@ -436,14 +435,22 @@ func (v *view) remainder() string {
 		}
 	}
 	if len(nodes) == 0 {
-		return state + "every node has been restarted once"
+		return state + "every " + v.words.Node + " has been restarted once"
 	}
 	sentence := state + some(nodes) +
 		excerpt.Numbered(len(nodes), " has been restarted once, at its next restart for any reason", " have been restarted once, at their next restart for any reason")
 	if !due.IsZero() {
 		sentence += " or before " + moment(due)
 	}
-	return sentence + "; to do it now, annotate the " + excerpt.Numbered(len(nodes), "pod", "pods") + " with " + v.words.Restart
+	return sentence + v.restarting("; to do it now, annotate the "+excerpt.Numbered(len(nodes), "pod", "pods")+" with ")
+}
+
+// restarting is how a person asks for a restart; empty where nothing asks for that.
+func (v *view) restarting(asking string) string {
+	if v.words.Restart == "" {
+		return ""
+	}
+	return asking + v.words.Restart
 }
 
 // pinned names those that a Classic rotation leaves behind.
@@ -453,7 +460,7 @@ func (v *view) pinned(names map[trust.AnchorID]AnchorName) string {
 		return ""
 	}
 	begin := v.Application.Since.Add(v.Policy.Lead)
-	return fmt.Sprintf("clients that do not trust %s by %s are cut off when the first node presents it", Label(v.Issuing, names), moment(begin))
+	return fmt.Sprintf("clients that do not trust %s by %s are cut off when the first %s presents it", Label(v.Issuing, names), moment(begin), v.words.Node)
 }
 
 // holders names the users whose certificates are still the old authority's.

@@ -1,6 +1,7 @@
 package rotation
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,12 +21,8 @@ type Outlook struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// The kinds of clients, by what they know.
-const (
-	rereading = "reads ca.crt, its first entry, every *.crt or ca.p12, and looks again"
-	pinned    = "is pinned to the old CA"
-	users     = "presents a certificate of the old clients CA"
-)
+// users are clients by what they present.
+const users = "presents a certificate of the old clients CA"
 
 // crossMargin is how long before its end a cross certificate is taken off.
 const crossMargin = 24 * time.Hour
@@ -39,20 +36,23 @@ func outlooks(r Record, s trust.Snapshot, strategy trust.StrategyKind, w *work) 
 	case len(v.others()) == 0:
 		return []Outlook{v.pinnedOutlook(trust.CrossSigned, w, r.Anchors)} // served by the cross certificate of an old CA that is gone
 	}
-	if r.Domain == r.Words.Users {
+	switch r.Domain {
+	case r.Words.Users:
 		return []Outlook{v.userOutlook()}
+	case r.Words.Internal:
+		return nil
 	}
 	return append(v.readerOutlooks(r, strategy, w), v.pinnedOutlook(strategy, w, r.Anchors))
 }
 
 // pinnedOutlook is about clients that trust what they were given once.
 func (v *view) pinnedOutlook(strategy trust.StrategyKind, w *work, names map[trust.AnchorID]AnchorName) Outlook {
-	o := Outlook{Client: pinned}
+	o := Outlook{Client: v.words.Clients.Pinned}
 	switch {
 	case v.compromised() && strategy == trust.CrossSigned:
-		o.Notices, o.What = true, "it is cut off as soon as nodes stop presenting the cross certificate, because the old CA is distrusted"
+		o.Notices, o.What = true, fmt.Sprintf("it is cut off as soon as %ss stop presenting the cross certificate, because the old CA is distrusted", v.words.Node)
 	case strategy == trust.CrossSigned:
-		o.What, o.Until = "nothing, as long as nodes present the cross certificate", v.crossEnd()
+		o.What, o.Until = fmt.Sprintf("nothing, as long as %ss present the cross certificate%s", v.words.Node, v.words.Clients.Meanwhile), v.crossEnd()
 	case v.under(names):
 		o.What, o.Until = "nothing, as long as ca.crt holds the old CA as an issuer of the new one", v.firstEnd()
 	case strategy == trust.Classic:
@@ -65,12 +65,12 @@ func (v *view) pinnedOutlook(strategy trust.StrategyKind, w *work, names map[tru
 
 // leftBehind is about pinned clients that nothing leads to the new CA.
 func (v *view) leftBehind(w *work) Outlook {
-	o := Outlook{Client: pinned, Notices: true, What: "it is cut off when the first node presents the new CA, and does not recover by itself"}
+	o := Outlook{Client: v.words.Clients.Pinned, Notices: true, What: "it is cut off when the first " + v.words.Node + " presents the new CA, and does not recover by itself"}
 	switch {
 	case w.switched >= 0:
 		o.Until = v.Now.Add(time.Duration(float64(w.switched) * float64(time.Second)))
 	case v.anyNodePresents(v.target.Key):
-		o.What = "it has been cut off since the first node presented the new CA"
+		o.What = "it has been cut off since the first " + v.words.Node + " presented the new CA"
 	}
 	return o
 }

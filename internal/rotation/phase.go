@@ -301,7 +301,7 @@ func presents(m *trust.Member) bool {
 func (v *view) shows(m *trust.Member) bool {
 	return !slices.ContainsFunc(m.Roles, func(r trust.Role) bool {
 		old := r.Evidence.Process == trust.ProcessRunning && r.Evidence.Loaded.Identity.Signer != v.target.Key
-		return r.Presents && r.Plane.Reloads() && (r.Evidence.Process == trust.ProcessUnknown || old)
+		return r.Presents && r.Plane.Identity == trust.Reloading && (r.Evidence.Process == trust.ProcessUnknown || old)
 	})
 }
 

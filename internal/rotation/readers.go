@@ -63,7 +63,7 @@ func (v *view) readerOutlooks(r Record, strategy trust.StrategyKind, w *work) []
 	if readers == NoReader {
 		change = "the new entry in ca.crt"
 	}
-	looking := Outlook{Client: rereading, What: "nothing"}
+	looking := Outlook{Client: v.words.Clients.Rereading, What: "nothing"}
 	if strategy == trust.Classic && !v.under(r.Anchors) {
 		looking.What = fmt.Sprintf("nothing, if it looks again within %s of %s", v.Policy.Lead, change)
 	}

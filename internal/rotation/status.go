@@ -142,7 +142,7 @@ func (r Record) Status(now time.Time) Status {
 		if facts.RestartDue.IsZero() {
 			facts.RestartDue = m.RestartDue(s.Policy.RestartMargin)
 		}
-		out.Members = append(out.Members, MemberStatus{Name: m.ID, Kind: kindName(m.Kind), Facts: facts, Planes: v.planesOf(m, short)})
+		out.Members = append(out.Members, MemberStatus{Name: m.ID, Kind: r.Words.kind(m.Kind), Facts: facts, Planes: v.planesOf(m, short)})
 	}
 	return out
 }
@@ -158,10 +158,10 @@ func rank(a AnchorStatus) int {
 	}
 }
 
-func kindName(k trust.MemberKind) string {
+func (w *Words) kind(k trust.MemberKind) string {
 	switch k {
 	case trust.Node:
-		return "node"
+		return w.Node
 	case trust.Companion:
 		return "companion"
 	case trust.Operator:
@@ -194,14 +194,18 @@ func (v *view) progress() Progress {
 		}
 		p.Members++
 		only := func(r *trust.Role) bool { return !r.Verifies || !v.trustsOther(r) }
-		reloads := func(r *trust.Role) bool { return r.Plane.Reloads() }
-		p.Trust += every(m, reloads, v.trustsTarget)
-		p.Present += every(m, reloads, v.presentsTarget)
+		p.Trust += every(m, loadsTrust, v.trustsTarget)
+		p.Present += every(m, loadsIdentity, v.presentsTarget)
 		p.Distrust += every(m, func(r *trust.Role) bool { return r.Plane.Bundle == trust.Main }, only)
-		p.Closed += every(m, reloads, only) * every(m, func(*trust.Role) bool { return true }, v.presentsTarget)
+		p.Closed += every(m, loadsTrust, only) * every(m, func(*trust.Role) bool { return true }, v.presentsTarget)
 	}
 	return p
 }
+
+// loadsTrust and loadsIdentity report whether a role comes to trust or to present what is published without being left for the
+// next start of its process.
+func loadsTrust(r *trust.Role) bool    { return r.Plane.Trust == trust.Reloading || r.Plane.Prompt }
+func loadsIdentity(r *trust.Role) bool { return r.Plane.Identity == trust.Reloading }
 
 // counts reports whether progress is counted of a member.
 func (v *view) counts(m *trust.Member) bool {
@@ -237,7 +241,11 @@ func shortNames(r Record) map[string]string {
 	out := map[string]string{}
 	count := map[string]int{}
 	plain := func(id trust.AnchorID) string {
-		return strings.TrimPrefix(r.Anchors[id].CommonName, r.Domain+" ")
+		name := r.Anchors[id].CommonName
+		if _, rest, isOurs := strings.Cut(name, r.Domain+" "); isOurs {
+			return rest
+		}
+		return name
 	}
 	for _, a := range r.Snapshot.Anchors {
 		count[plain(a.ID)]++

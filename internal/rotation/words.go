@@ -15,15 +15,21 @@ type Words struct {
 	Resource string
 	// Pause is the annotation of the resource that keeps the operator's hands off it.
 	Pause string
-	// Restart is what people annotate pods with to have them restarted.
+	// Restart is what people annotate pods with to have them restarted; empty where nothing asks for that.
 	Restart string
+	// Node is what people call a member that runs a server.
+	Node string
+	// Problem is the condition of the resource that says what is wrong with it.
+	Problem string
 	// KeySecret and CertSecret are how the Secrets of an authority are called: formats of the
 	// names of its cluster and of its domain.
 	KeySecret, CertSecret string
 	// AgentPort is where the agents of pods are asked.
 	AgentPort int
-	// Users is the domain whose certificates users present.
-	Users string
+	// Users is the domain whose certificates users present, and Internal the one that no client knows; empty where there is none.
+	Users, Internal string
+	// Clients are what the clients of servers know.
+	Clients ClientWords
 	// Planes are the planes of the servers. The first is left out where records name one.
 	Planes []PlaneWords
 	// Remainder is the phase in which nothing is left but restarts that nobody waits for:
@@ -41,6 +47,14 @@ type PlaneWords struct {
 
 	// Parts is what belongs to the plane.
 	Parts string
+}
+
+// ClientWords are what clients are called by what they know.
+type ClientWords struct {
+	// Rereading clients look again, and Pinned ones keep what they were given once. Each completes "a client that".
+	Rereading, Pinned string
+	// Meanwhile is what a cross certificate does for pinned clients only as long as this holds, too; empty where that is all.
+	Meanwhile string
 }
 
 // Subject is an authority of a cluster.

@@ -1,6 +1,7 @@
 package authorities
 
 import (
+	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/rotation"
@@ -26,8 +27,12 @@ const resource = "the Kafka"
 func Words() *rotation.Words {
 	return &rotation.Words{
 		Resource: resource, Pause: PauseAnnotation, Restart: RestartAnnotation + "=true", AgentPort: agent.SecurePort,
+		Node: "node", Problem: string(condition.NotReady),
 		KeySecret: keySecret, CertSecret: certSecret,
 		Users: string(Clients),
+		Clients: rotation.ClientWords{
+			Rereading: "reads ca.crt, its first entry, every *.crt or ca.p12, and looks again", Pinned: "is pinned to the old CA",
+		},
 		Planes: []rotation.PlaneWords{
 			{Plane: roles.Data(), Parts: "client and inter-broker listeners"},
 			{Plane: roles.Control(), Parts: "controller listeners"},

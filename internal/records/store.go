@@ -2,7 +2,10 @@ package records
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +27,8 @@ type cluster struct {
 	records map[string]rotation.Record
 	// pods are those that it had when its records were found, by name.
 	pods map[string]types.UID
+	// written is the digest of the data that were written last.
+	written [sha256.Size]byte
 	// restart and reload are how long the last ones took; zero when not measured yet.
 	restart, reload time.Duration
 }
@@ -105,6 +110,28 @@ func (s *Store) Latest(of types.UID, record rotation.Record, plan trust.Plan) ro
 }
 
 func tenths(length time.Duration) float64 { return length.Round(time.Second / 10).Seconds() }
+
+// Wrote remembers the data that were written, or that were found, of a cluster.
+func (s *Store) Wrote(of types.UID, data map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.get(of).written = digest(data)
+}
+
+// IsWritten reports whether these data were written last.
+func (s *Store) IsWritten(of types.UID, data map[string]string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.get(of).written == digest(data)
+}
+
+func digest(data map[string]string) [sha256.Size]byte {
+	hash := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		_, _ = fmt.Fprintf(hash, "%d %s %d %s ", len(key), key, len(data[key]), data[key]) // a hash takes everything
+	}
+	return [sha256.Size]byte(hash.Sum(nil))
+}
 
 // Restarted remembers how long a restart of a member took.
 func (s *Store) Restarted(of types.UID, took time.Duration) {

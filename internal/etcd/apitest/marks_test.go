@@ -78,7 +78,10 @@ func TestEachObjectHasTheLabelsAndAnnotationsOfItsKind(t *testing.T) {
 	t.Run("in the namespace of the operator", func(t *testing.T) {
 		t.Parallel()
 		ofCAs := ofCluster("keyturn.dev/cluster-namespace", w.namespace, "keyturn.dev/cluster-uid", kubetest.Any, "keyturn.dev/namespace-uid", kubetest.Any)
-		rows := map[string]kubetest.Marks{"ConfigMap " + w.namespace + "." + cluster + "-issued": {Labels: ofCAs}}
+		rows := map[string]kubetest.Marks{
+			"ConfigMap " + w.clusterNames().Ledger(): {Labels: ofCAs},
+			"ConfigMap " + w.clusterNames().Record(): {Labels: ofCAs},
+		}
 		for name, annotations := range map[string][]string{
 			"ca": {"keyturn.dev/ca-key-generation"}, "ca-cert": {"keyturn.dev/ca-cert-generation"},
 			"ca-trusted-certs": {"keyturn.dev/application", "keyturn.dev/application-since"},

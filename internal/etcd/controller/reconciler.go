@@ -28,6 +28,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/mtls"
+	"github.com/keyturn/keyturn/internal/records"
 	"github.com/keyturn/keyturn/internal/reports"
 )
 
@@ -95,6 +96,9 @@ type Reconciler struct {
 	noticed chan event.GenericEvent
 	looks   *looks
 	poller  *reports.Poller
+	// records remembers what was recorded of the CAs of clusters, and restarts whom etcd was asked to start again of.
+	records  *records.Store
+	restarts *restarts
 }
 
 // New returns a Reconciler. SetupWithManager starts it.
@@ -113,6 +117,8 @@ func New(options Options) *Reconciler {
 		accessed:        kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
 		noticed:         make(chan event.GenericEvent),
 		looks:           newLooks(options.Metrics),
+		records:         records.NewStore(),
+		restarts:        newRestarts(),
 	}
 	r.poller = reports.New(reports.Options{Clock: options.Clock, Agents: options.Agents, Changed: r.notice})
 	return r
@@ -147,6 +153,10 @@ type pass struct {
 	restored *etcdv1beta2.RestoredStatus
 	// wake is when the next reconcile is due although nothing changes; zero when never.
 	wake time.Time
+	// isRecalled is true while nothing is known of the CAs but what the operator before this one has recorded.
+	isRecalled bool
+	// unrecalled is why what was recorded last could not be read. What members trust does not wait for it.
+	unrecalled error
 	// conditions are those of an EtcdAccess or an EtcdBackup, as they were reported last.
 	conditions []metav1.Condition
 }
@@ -198,6 +208,9 @@ func (p *pass) run(ctx context.Context) error {
 	var failed []error
 	if p.problem == nil || len(p.members) > 0 {
 		failed = p.carryOut(ctx)
+		if err := p.recordCAs(ctx); err != nil {
+			failed = append(failed, err)
+		}
 	}
 	p.observeRestore()
 	return p.finish(ctx, append(failed, p.expandVolumes(ctx)...))

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,7 +28,7 @@ func (p *pass) keepFinalizer(ctx context.Context) error {
 }
 
 // remove deletes the pods of a cluster that is being deleted and, after the last one, what others could be members
-// with: its CAs and the operator's certificate; then its ledger. Everything else goes with its owner. Of a cluster that is deleted
+// with: its CAs and the operator's certificate; then its ledger and its record. Everything else goes with its owner. Of a cluster that is deleted
 // without its objects, nothing is deleted.
 func (p *pass) remove(ctx context.Context) error {
 	if !slices.Contains(p.etcd.Finalizers, finalizer) {
@@ -47,7 +48,7 @@ func (p *pass) remove(ctx context.Context) error {
 	if err := p.removePrivate(ctx); err != nil {
 		return err
 	}
-	if err := p.removeLedger(ctx); err != nil {
+	if err := errors.Join(p.removeLedger(ctx), p.removeRecord(ctx)); err != nil {
 		return err
 	}
 	return p.release(ctx)
@@ -91,6 +92,8 @@ func (p *pass) release(ctx context.Context) error {
 	p.restartAppliers.Forget(p.etcd.UID)
 	p.noteAppliers.Forget(p.etcd.UID)
 	p.refusals.keep(p.etcd.UID, nil)
+	p.records.Forget(p.etcd.UID)
+	p.restarts.forget(p.etcd.UID)
 	return nil
 }
 

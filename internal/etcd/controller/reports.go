@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,19 @@ func (p *pass) pollable(member membership.Member) *corev1.Pod {
 		return nil
 	}
 	return pod
+}
+
+// arePolled reports whether each agent that can be polled was, be it that it did not answer.
+func (p *pass) arePolled() bool {
+	latest := p.poller.Latest(p.cluster.Names.NamespacedName())
+	return !slices.ContainsFunc(p.members, func(member membership.Member) bool {
+		pod := p.pollable(member)
+		if pod == nil {
+			return false
+		}
+		_, isPolled := latest[pod.UID]
+		return !isPolled
+	})
 }
 
 func (p *pass) target(pod *corev1.Pod) reports.Target {

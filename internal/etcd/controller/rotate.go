@@ -40,6 +40,7 @@ func (p *pass) rotateCAs(ctx context.Context) (*model.Problem, error) {
 	if err := p.readPublished(ctx); err != nil {
 		return nil, err
 	}
+	p.unrecalled = p.recallRecords(ctx)
 	for range maxDecisions {
 		isWritten, problem, err := p.decideAndWrite(ctx)
 		if err != nil || problem != nil {
@@ -183,12 +184,13 @@ func (p *pass) readPublished(ctx context.Context) error {
 func (p *pass) seenOfCAs() *domains.Seen {
 	seen := &domains.Seen{
 		Cluster: p.cluster, Secrets: map[contract.Plane]domains.Secrets{}, Operator: p.authorities.operator.chain,
-		Ledger: p.ledger.issued, Clients: p.clients, Now: p.now,
+		Ledger: p.ledger.issued, Clients: p.clients, Before: p.records.Of(p.etcd.UID), Made: p.madeAt(), Now: p.now,
 	}
 	names := p.cluster.Names
 	for _, plane := range contract.Planes() {
 		seen.Secrets[plane] = domains.Secrets{
 			Key: p.storedCA(names.CAKeySecret(plane)), Cert: p.storedCA(names.CACertSecret(plane)), Trusted: p.storedCA(names.TrustedCertsSecret(plane)),
+			Versions: p.versionsOf(names.CAKeySecret(plane), names.CACertSecret(plane), names.TrustedCertsSecret(plane)),
 		}
 	}
 	latest, known := p.poller.Latest(names.NamespacedName()), domains.Named{}

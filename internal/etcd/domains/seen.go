@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -30,11 +31,19 @@ type Seen struct {
 	// Ledger has the certificates that were issued, and Clients what applications and backups are called in it, by their UIDs.
 	Ledger  enroll.Ledger
 	Clients map[string]string
-	Now     time.Time
+	// Before are the records of the decisions before, by what CAs are called in them, and Made is since when pods of members are
+	// known as they are.
+	Before map[string]rotation.Record
+	Made   map[trust.MemberID]time.Time
+	Now    time.Time
 }
 
 // Secrets are those of a CA.
-type Secrets struct{ Key, Cert, Trusted authority.Stored }
+type Secrets struct {
+	Key, Cert, Trusted authority.Stored
+	// Versions are their resource versions, by "Secret" and their names.
+	Versions map[string]string
+}
 
 // Member is a member of the cluster, or one to come.
 type Member struct {
@@ -60,7 +69,9 @@ func (s *Seen) Making(plane contract.Plane) *authority.Making {
 // Decide decides about a plane. Without anything to make a CA with, none is made.
 func (s *Seen) Decide(plane contract.Plane, making *authority.Making) (*domain.Decided, error) {
 	kind := domain.Kind{Name: Of(plane), Retirement: trust.RetireUnused}
-	decided, err := kind.Decide(&domain.Seen{CA: s.input(plane, making), Members: s.cluster(plane), Holders: s.holders(plane)})
+	decided, err := kind.Decide(&domain.Seen{
+		CA: s.input(plane, making), Members: s.cluster(plane), Holders: s.holders(plane), Before: s.Before[Recorded(plane)], Made: s.Made,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("the %s plane: %w", plane, err)
 	}
@@ -149,11 +160,11 @@ func toAgent(p publication.Publication) publication.Publication {
 	return p
 }
 
-// roleOf is the role of etcd in a plane. It reads certificates anew for each connection, and CAs when it starts.
+// roleOf is the role of etcd in a plane.
 func roleOf(plane, own contract.Plane) evidence.Role {
 	return evidence.Role{
 		Store: publication.Store{Role: plane.Role(), Identity: identityOf(plane, own), Trust: Of(plane)}, Always: true,
-		Plane: trust.Plane{Name: string(plane), Trust: trust.AtStart, Prompt: true, Keeper: "etcd"},
+		Plane: trustPlane(plane),
 	}
 }
 
@@ -161,7 +172,7 @@ func roleOf(plane, own contract.Plane) evidence.Role {
 func agentRole(own contract.Plane) evidence.Role {
 	return evidence.Role{
 		Store: publication.Store{Role: publication.AgentRole, Identity: identityOf(contract.ClientPlane, own), Trust: Of(contract.ClientPlane)},
-		Plane: trust.Plane{Name: string(publication.AgentRole)}, Loads: evidence.WhenMounted,
+		Plane: agentPlane(), Loads: evidence.WhenMounted,
 	}
 }
 

@@ -117,6 +117,9 @@ func (n Names) OperatorSecret() string {
 // Ledger is the ConfigMap with the certificates that were issued to members, in the operator's namespace.
 func (n Names) Ledger() string { return fmt.Sprintf("%s.%s-issued", n.Namespace, n.Cluster) }
 
+// Record is the ConfigMap with what the CAs were decided from last, in the operator's namespace.
+func (n Names) Record() string { return fmt.Sprintf("%s.%s-trust", n.Namespace, n.Cluster) }
+
 // NamespacedName identifies the EtcdCluster.
 func (n Names) NamespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: n.Namespace, Name: n.Cluster}

@@ -29,7 +29,6 @@ func (o *etcdRotateOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.clientCA, "client-ca", false, "of etcd: rotate the CA of the port for clients")
 	flags.BoolVar(&o.peerCA, "peer-ca", false, "of etcd: rotate the CA of the port for members; with --client-ca, each member is restarted once for both")
 	flags.BoolVar(&o.clientsMoved, "clients-moved", false, "of etcd: all applications have read their Secrets again, and are no longer waited for")
-	flags.StringVar(&o.operatorNamespace, "operator-namespace", "keyturn", "of etcd: namespace of the operator, which has the Secrets of CAs")
 }
 
 // Requests for a CA of etcd that contradict themselves, or leave open what is meant.
@@ -157,6 +156,11 @@ type etcdOutcome struct {
 	Completed bool `json:"completed"`
 }
 
+// refusedMode refuses what takes CAs of the operator where there are none.
+func (c etcdCluster) refusedMode() error {
+	return refuse("%s has no CA of the operator: its certificates are in Secrets that people keep (spec.TLS)", c)
+}
+
 func (c etcdCluster) String() string { return etcdPrefix + c.name }
 
 // see is the command that shows how far a rotation is.
@@ -183,7 +187,7 @@ func (o *rotateOptions) permittedOfEtcd(c etcdCluster, etcd *etcdv1beta2.EtcdClu
 	isRotating := rotating(etcd) != ""
 	switch {
 	case etcdmodel.ModeOf(etcd.Spec.TLS) != etcdmodel.Dynamic:
-		return refuse("%s has no CA of the operator: its certificates are in Secrets that people keep (spec.TLS)", c)
+		return c.refusedMode()
 	case o.ofEtcd.clientsMoved && !isRotating:
 		return refuse("no CA of %s is being replaced, so nothing waits for applications", c)
 	case isRotating && !o.ofEtcd.clientsMoved && !o.abort && !o.distrust:

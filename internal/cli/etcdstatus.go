@@ -23,6 +23,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kstatus"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/rotation"
 )
 
 // etcdCluster is one EtcdCluster as the status reads it.
@@ -32,6 +33,13 @@ type etcdCluster struct {
 	name string
 }
 
+// etcdLook is a look at one EtcdCluster, with what its operator has recorded.
+type etcdLook struct {
+	etcdCluster
+
+	operatorNamespace string
+}
+
 // etcdReport is what "keyturn status" says of one EtcdCluster.
 type etcdReport struct {
 	Namespace string `json:"namespace"`
@@ -39,9 +47,11 @@ type etcdReport struct {
 	At        string `json:"at"`
 	Version   string `json:"version,omitempty"`
 	// Message says why there are no CAs; empty when there are.
-	Message    string             `json:"message,omitempty"`
-	CAs        []etcdCertificate  `json:"cas"`
-	Members    []etcdMember       `json:"members"`
+	Message string            `json:"message,omitempty"`
+	CAs     []etcdCertificate `json:"cas"`
+	Members []etcdMember      `json:"members"`
+	// Domains are what the operator has recorded of the CAs; empty without the right to read it.
+	Domains    []rotation.Status  `json:"domains,omitempty"`
 	Conditions []metav1.Condition `json:"conditions"`
 
 	// unread says why CAs are not known that there are; empty when they are.
@@ -81,15 +91,31 @@ const (
 )
 
 // closeUp looks at one EtcdCluster.
-func (c etcdCluster) closeUp(ctx context.Context) (sight, error) {
-	report, err := c.status(ctx)
+func (l etcdLook) closeUp(ctx context.Context) (sight, error) {
+	report, err := l.status(ctx)
 	if err != nil {
 		return sight{}, err
 	}
+	report.Domains = l.recorded(ctx)
 	seen := sight{value: report, text: etcdText(report)}
 	report.At = ""
 	seen.timeless = etcdText(report)
 	return seen, nil
+}
+
+// recorded are the CAs as the operator has recorded them. A person who may not read that is shown the rest.
+func (l etcdLook) recorded(ctx context.Context) []rotation.Status {
+	records, err := l.records(ctx, l.operatorNamespace)
+	if err != nil {
+		return nil
+	}
+	var recorded []rotation.Status
+	for _, domain := range etcdDomains() {
+		if record, found := records[domain]; found {
+			recorded = append(recorded, record.Status(l.clock.Now()))
+		}
+	}
+	return recorded
 }
 
 func (c etcdCluster) key(name string) types.NamespacedName {
@@ -223,44 +249,72 @@ func etcdText(report etcdReport) string {
 		fmt.Fprintf(&b, " at %s", report.At)
 	}
 	b.WriteString("\n")
-	table := tabwriter.NewWriter(&b, 2, 0, 2, ' ', 0)
-	line := func(columns ...string) { _, _ = fmt.Fprintf(table, "  %s\n", strings.Join(columns, "\t")) } // a strings.Builder takes everything
-	if len(report.CAs) > 0 {
-		_, _ = fmt.Fprintln(table, "\nCAS")
-		line("PLANE", "CA", "SIGNED BY", "EXPIRES")
-	}
-	for _, ca := range report.CAs {
-		line(ca.Plane, said(ca.Subject), said(ca.Issuer), ca.NotAfter)
-	}
-	_ = table.Flush()
+	b.WriteString(etcdTable("CAS", report.caRows()))
 	if report.Message != "" {
 		b.WriteString("\n" + said(report.Message) + "\n")
 	}
-	if len(report.Members) > 0 {
-		_, _ = fmt.Fprintln(table, "\nMEMBERS")
-		line("MEMBER", "VERSION", "ROLE", "READY", "PLANE", "REQUEST", "LOADED", "SIGNED BY", "EXPIRES")
+	b.WriteString(etcdTable("MEMBERS", report.memberRows()))
+	for i := range report.Domains {
+		b.WriteString("\n" + authorityText(&report.Domains[i]))
 	}
-	for _, member := range report.Members {
+	b.WriteString(etcdTable("CONDITIONS", report.conditionRows()))
+	return trimmed(b.String())
+}
+
+// etcdTable renders rows under a title; nothing where there are none.
+func etcdTable(title string, rows [][]string) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 2, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "\n"+title) // a strings.Builder takes everything
+	for _, row := range rows {
+		_, _ = fmt.Fprintf(table, "  %s\n", strings.Join(row, "\t"))
+	}
+	_ = table.Flush()
+	return b.String()
+}
+
+func (r etcdReport) caRows() [][]string {
+	if len(r.CAs) == 0 {
+		return nil
+	}
+	rows := [][]string{{"PLANE", "CA", "SIGNED BY", "EXPIRES"}}
+	for _, ca := range r.CAs {
+		rows = append(rows, []string{ca.Plane, said(ca.Subject), said(ca.Issuer), ca.NotAfter})
+	}
+	return rows
+}
+
+func (r etcdReport) memberRows() [][]string {
+	if len(r.Members) == 0 {
+		return nil
+	}
+	rows := [][]string{{"MEMBER", "VERSION", "ROLE", "READY", "PLANE", "REQUEST", "LOADED", "SIGNED BY", "EXPIRES"}}
+	for _, member := range r.Members {
 		first := []string{member.Name, member.Version, cmp.Or(member.Role, "-"), yesOrNo(member.Ready)}
 		if len(member.Certificates) == 0 {
-			line(append(first, "-", "-", "-", "-", "-")...)
+			rows = append(rows, append(first, "-", "-", "-", "-", "-"))
 		}
 		for _, certificate := range member.Certificates {
-			line(append(first, certificate.Plane, certificate.Request, ifKnown(certificate.Loaded), cmp.Or(said(certificate.Issuer), "-"), cmp.Or(certificate.NotAfter, "-"))...)
+			rows = append(rows, slices.Concat(first, []string{
+				certificate.Plane, certificate.Request, ifKnown(certificate.Loaded), cmp.Or(said(certificate.Issuer), "-"), cmp.Or(certificate.NotAfter, "-"),
+			}))
 			first = []string{"", "", "", ""}
 		}
 	}
-	_ = table.Flush()
-	if len(report.Conditions) > 0 {
-		_, _ = fmt.Fprintln(table, "\nCONDITIONS")
-	}
-	for i := range report.Conditions {
-		if c := &report.Conditions[i]; !kstatus.IsDerived(c.Type) {
-			line(c.Type, string(c.Status), c.Reason, said(c.Message))
+	return rows
+}
+
+func (r etcdReport) conditionRows() [][]string {
+	var rows [][]string
+	for i := range r.Conditions {
+		if c := &r.Conditions[i]; !kstatus.IsDerived(c.Type) {
+			rows = append(rows, []string{c.Type, string(c.Status), c.Reason, said(c.Message)})
 		}
 	}
-	_ = table.Flush()
-	return trimmed(b.String())
+	return rows
 }
 
 func ifKnown(value *bool) string {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,12 +25,14 @@ type planOptions struct {
 	replace, renew string
 	distrust       bool
 	output         string
+	// operatorNamespace has the records of etcd clusters.
+	operatorNamespace string
 }
 
 func planCommand(connect connector) *cobra.Command {
 	o := &planOptions{connect: connect}
 	cmd := &cobra.Command{
-		Use:   "plan kafka/NAME",
+		Use:   "plan (kafka/NAME | etcd/NAME)",
 		Short: "Show what a rotation will do, before it does it",
 		Long: `Shows the remaining steps of every rotation in progress or, with --replace or --renew,
 of one that has not been asked for (with --replace and --distrust: of one because a
@@ -38,26 +42,39 @@ blocks the rotation now, which kinds of clients are affected while it runs, and 
 need the new CA by when.
 
 It changes nothing. It runs the operator's own decision function to the end, on the
-operator's record of what it last decided from, and names what has changed since.`,
+operator's record of what it last decided from, and names what has changed since.
+
+The record of an etcd cluster is in the namespace of the operator (--operator-namespace).
+When both CAs of etcd are replaced together, each member is restarted once for both.`,
 		Example: `  kubectl keyturn plan kafka/my-cluster -n kafka --replace cluster-ca
   kubectl keyturn plan kafka/my-cluster -n kafka --replace cluster-ca --distrust
-  kubectl keyturn plan kafka/my-cluster -n kafka -o json`,
-		Args:              oneKafka,
+  kubectl keyturn plan kafka/my-cluster -n kafka -o json
+  kubectl keyturn plan etcd/my-cluster -n etcd --replace client-ca`,
+		Args:              oneCluster,
 		PreRunE:           o.check,
 		ValidArgsFunction: completeKafka(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&o.replace, "replace", "", "show what a new key would do; of cluster-ca or clients-ca")
-	cmd.Flags().StringVar(&o.renew, "renew", "", "show what a new certificate for the same key would do; of cluster-ca or clients-ca")
+	cmd.Flags().StringVar(&o.replace, "replace", "", "show what a new key would do; of cluster-ca or clients-ca of Kafka, or of client-ca or peer-ca of etcd")
+	cmd.Flags().StringVar(&o.renew, "renew", "", "show what a new certificate for the same key would do; of the same CAs")
 	cmd.Flags().BoolVar(&o.distrust, "distrust", false, "with --replace: show what it would do to distrust every other CA certificate at once, because a key is compromised")
+	addOperatorNamespaceFlag(cmd, &o.operatorNamespace, "which has the records")
 	addOutputFlag(cmd, &o.output, outputTable, outputUsage)
 	for _, flag := range []string{"replace", "renew"} {
-		completeFlag(cmd, flag, cobra.FixedCompletions(domains(), cobra.ShellCompDirectiveNoFileComp))
+		completeFlag(cmd, flag, completeDomain)
 	}
 	cmd.MarkFlagsMutuallyExclusive("replace", "renew")
 	return cmd
+}
+
+// completeDomain offers the CAs of the cluster that is named.
+func completeDomain(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if isOfEtcd(args) {
+		return etcdDomains(), cobra.ShellCompDirectiveNoFileComp
+	}
+	return domains(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // planReport is what "keyturn plan" says.
@@ -65,6 +82,9 @@ type planReport struct {
 	Namespace string       `json:"namespace"`
 	Cluster   string       `json:"cluster"`
 	Domains   []domainPlan `json:"domains"`
+
+	// of is the cluster as people name it to a command.
+	of string
 }
 
 // domainPlan is the course of one authority.
@@ -80,6 +100,8 @@ type domainPlan struct {
 	// RecordedAt is when the record last changed, AgeSeconds how long ago that is.
 	RecordedAt string `json:"recordedAt"`
 	AgeSeconds int64  `json:"ageSeconds"`
+
+	words *rotation.Words
 }
 
 func (o *planOptions) run(ctx context.Context, resource string, out io.Writer) error {
@@ -87,22 +109,34 @@ func (o *planOptions) run(ctx context.Context, resource string, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	c, err := connection.cluster(resource)
-	if err != nil {
-		return err
-	}
-	plan, err := o.plan(ctx, c)
+	plan, err := o.planFor(ctx, connection, resource)
 	if err != nil {
 		return err
 	}
 	return show(out, o.output, planText(plan), plan)
 }
 
+// planFor plans for the cluster that is named.
+func (o *planOptions) planFor(ctx context.Context, connection connection, resource string) (planReport, error) {
+	if name, is := strings.CutPrefix(resource, etcdPrefix); is {
+		return o.planEtcd(ctx, etcdCluster{connection, name})
+	}
+	c, err := connection.cluster(resource)
+	if err != nil {
+		return planReport{}, err
+	}
+	return o.plan(ctx, c)
+}
+
 // check wants a question that can be answered.
-func (o *planOptions) check(cmd *cobra.Command, _ []string) error {
+func (o *planOptions) check(cmd *cobra.Command, args []string) error {
+	kind, known := "a Kafka", domains()
+	if isOfEtcd(args) {
+		kind, known = "an etcd cluster", etcdDomains()
+	}
 	for _, domain := range []string{o.replace, o.renew} {
-		if domain != "" && !slices.Contains(domains(), domain) {
-			return misused(cmd, fmt.Errorf("%q is not a CA of a Kafka: name %s or %s", domain, string(authorities.Cluster), string(authorities.Clients)))
+		if domain != "" && !slices.Contains(known, domain) {
+			return misused(cmd, fmt.Errorf("%q is not a CA of %s: name %s", domain, kind, strings.Join(known, " or ")))
 		}
 	}
 	if o.replace != "" && o.renew != "" {
@@ -119,13 +153,13 @@ func (o *planOptions) check(cmd *cobra.Command, _ []string) error {
 
 // Questions that cannot be answered.
 var (
-	errDistrustAlone = errors.New("--distrust needs --replace cluster-ca or --replace clients-ca: it asks about a replacement")
+	errDistrustAlone = errors.New("--distrust needs --replace with a CA: it asks about a replacement")
 	errTwoPlans      = errors.New("--replace and --renew exclude each other: ask about one of them")
 )
 
 // plan reads the records and plays what was asked about.
 func (o *planOptions) plan(ctx context.Context, c cluster) (planReport, error) {
-	report := planReport{Namespace: c.namespace, Cluster: c.name, Domains: []domainPlan{}}
+	report := planReport{Namespace: c.namespace, Cluster: c.name, Domains: []domainPlan{}, of: c.String()}
 	kafka, err := c.kafka(ctx)
 	if err != nil {
 		return report, err
@@ -134,7 +168,7 @@ func (o *planOptions) plan(ctx context.Context, c cluster) (planReport, error) {
 	if err != nil {
 		return report, err
 	}
-	for _, domain := range o.asked() {
+	for _, domain := range o.asked(domains()) {
 		record, found := records[domain]
 		if !found {
 			return report, fmt.Errorf("planning for the %s: %w", called(domain), c.noRecord())
@@ -162,43 +196,60 @@ func awaited(kafka *kafkav1.Kafka, domain string) []string {
 	return said
 }
 
-func (o *planOptions) asked() []string {
+// asked are the domains of those known that a plan is asked for.
+func (o *planOptions) asked(known []string) []string {
 	switch {
 	case o.replace != "":
 		return []string{o.replace}
 	case o.renew != "":
 		return []string{o.renew}
 	default:
-		return domains()
+		return known
 	}
 }
 
-func (o *planOptions) domain(ctx context.Context, c cluster, kafka *kafkav1.Kafka, record rotation.Record) (domainPlan, error) {
-	now := c.clock.Now()
-	plan := domainPlan{
-		Domain: record.Domain, drift: c.since(ctx, record),
-		RecordedAt: stamp(record.Snapshot.Now), AgeSeconds: int64(now.Sub(record.Snapshot.Now).Seconds()),
-	}
-	var change rotation.Change
+// change is what is asked about, in words, too; empty where nothing is.
+func (o *planOptions) change() (rotation.Change, string) {
 	switch {
 	case o.distrust:
-		change, plan.If = rotation.ReplaceCompromised, "replace, distrust"
-	case o.replace != "":
-		change, plan.If = rotation.Replace, "replace"
+		return rotation.ReplaceCompromised, "replace, distrust"
 	case o.renew != "":
-		change, plan.If = rotation.Renew, "renew"
+		return rotation.Renew, "renew"
+	case o.replace != "":
+		return rotation.Replace, "replace"
 	default:
-		plan.Forecast = record.Ahead(now)
-		plan.Certificates = awaited(kafka, record.Domain)
-		return plan, nil
+		return rotation.Replace, ""
 	}
-	if caSource(kafka, record.Domain) != authority.Generated {
-		return plan, c.ownRefusal(kafka, record.Domain)
+}
+
+// domain plans for one CA of a Kafka.
+func (o *planOptions) domain(ctx context.Context, c cluster, kafka *kafkav1.Kafka, record rotation.Record) (domainPlan, error) {
+	if _, asked := o.change(); asked != "" && caSource(kafka, record.Domain) != authority.Generated {
+		return domainPlan{}, c.ownRefusal(kafka, record.Domain)
+	}
+	plan, err := o.course(record, c.clock.Now())
+	plan.drift = c.since(ctx, record, c.versions(ctx))
+	if plan.If == "" {
+		plan.Certificates = awaited(kafka, record.Domain)
+	}
+	return plan, err
+}
+
+// course plays what was asked about on the record of a CA.
+func (o *planOptions) course(record rotation.Record, now time.Time) (domainPlan, error) {
+	plan := domainPlan{
+		Domain: record.Domain, words: record.Words,
+		RecordedAt: stamp(record.Snapshot.Now), AgeSeconds: int64(now.Sub(record.Snapshot.Now).Seconds()),
+	}
+	change, asked := o.change()
+	if asked == "" {
+		plan.Forecast = record.Ahead(now)
+		return plan, nil
 	}
 	after, err := record.WithChange(change, now)
 	if err != nil {
 		return plan, err
 	}
-	plan.Forecast = after.Ahead(now)
+	plan.If, plan.Forecast = asked, after.Ahead(now)
 	return plan, nil
 }

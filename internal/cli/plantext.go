@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	etcddomains "github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
@@ -30,7 +32,7 @@ func planText(report planReport) string {
 
 func domainText(report planReport, d *domainPlan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "kafka/%s (namespace %s), %s: %s\n", report.Cluster, report.Namespace, called(d.Domain), question(d))
+	fmt.Fprintf(&b, "%s (namespace %s), %s: %s\n", report.of, report.Namespace, called(d.Domain), question(d))
 	fmt.Fprintf(&b, "Nothing is changed: this is what the operator would do, computed from its record of %s (%s old).\n",
 		d.RecordedAt, ago(time.Duration(d.AgeSeconds)*time.Second))
 	b.WriteString(d.text())
@@ -38,7 +40,7 @@ func domainText(report planReport, d *domainPlan) string {
 	switch {
 	case len(d.Stages)+len(d.Blocked) > 0:
 		b.WriteString(d.course())
-	case authorities.Words().Settled(d.Phase):
+	case d.words.Settled(d.Phase):
 		b.WriteString("There is nothing to do.\n\n")
 	default:
 		b.WriteString("Nothing remains but to wait.\n\n")
@@ -82,7 +84,7 @@ func (d *domainPlan) course() string {
 	}
 	fmt.Fprintf(&b, "time      %s%s\n\n", duration(d.Forecast), d.wait())
 	b.WriteString(stagesText(d.Stages))
-	b.WriteString(nodesText(d.Nodes))
+	b.WriteString(nodesText(d.words.Node, d.Nodes))
 	for _, line := range d.Certificates {
 		fmt.Fprintf(&b, "WAITING FOR A CERTIFICATE: %s\n", line)
 	}
@@ -164,13 +166,13 @@ func seconds(s rotation.Seconds) string {
 	}
 }
 
-func nodesText(nodes []rotation.NodeWork) string {
+func nodesText(called string, nodes []rotation.NodeWork) string {
 	if len(nodes) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NODE\tRELOADS\tRESTARTS\tRESTARTS THAT CAN WAIT")
+	_, _ = fmt.Fprintln(table, strings.ToUpper(called)+"\tRELOADS\tRESTARTS\tRESTARTS THAT CAN WAIT")
 	for _, n := range nodes {
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\n", n.Node, n.Reloads, n.Restarts, n.Later)
 	}
@@ -184,8 +186,11 @@ func outlookText(report planReport, d *domainPlan) string {
 		return ""
 	}
 	needed, search := "the new CA", "look for pods that mount Secret "+authorities.Cluster.CertSecret(report.Cluster)+", and for copies of its ca.crt"
-	if d.Domain == string(authorities.Clients) {
+	switch d.Domain {
+	case string(authorities.Clients):
 		needed, search = "a new certificate", "look for KafkaUsers, and for certificates that were issued otherwise"
+	case etcddomains.Recorded(contract.ClientPlane):
+		search = "look for EtcdAccesses, and for copies of their Secrets"
 	}
 	var b strings.Builder
 	b.WriteString("Clients affected during the rotation: ")

@@ -80,6 +80,7 @@ Secrets again.`,
 	flags.BoolVar(&o.abort, "abort", false, "go back to the CA that is being replaced, or withdraw the request for a new key")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "follow the rotation until nothing is left to do")
 	o.ofEtcd.addFlags(flags)
+	addOperatorNamespaceFlag(cmd, &o.ofEtcd.operatorNamespace, "which has the Secrets of CAs")
 	addOutputFlag(cmd, &o.output, outputTable, outputUsage+"; other formats than table print one document at the end")
 	cmd.MarkFlagsMutuallyExclusive("cluster-ca", "clients-ca")
 	cmd.MarkFlagsMutuallyExclusive("renew", "replace", "abort")

@@ -20,6 +20,8 @@ type statusOptions struct {
 	output  string
 	watch   bool
 	all     bool
+	// operatorNamespace has the records of etcd clusters.
+	operatorNamespace string
 }
 
 func statusCommand(connect connector) *cobra.Command {
@@ -40,7 +42,8 @@ It shows what the operator has recorded; no Secret is read.
 
 Of an etcd cluster it shows its CAs, what each member presents on its ports, and whether
 its requests for certificates are answered. The CAs are read from the Secret of a member,
-which holds no key.`,
+which holds no key. With the right to read ConfigMaps in the namespace of the operator
+(--operator-namespace), it shows how far a rotation has got, too.`,
 		Example: `  kubectl keyturn status kafka/my-cluster -n kafka --watch
   kubectl keyturn status kafka/my-cluster -n kafka -o yaml
   kubectl keyturn status etcd/my-cluster -n etcd
@@ -52,6 +55,7 @@ which holds no key.`,
 		ValidArgsFunction: completeUnlessAll(connect, &o.all),
 	}
 	addOutputFlag(cmd, &o.output, outputTable, outputUsage)
+	addOperatorNamespaceFlag(cmd, &o.operatorNamespace, "which has the records")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it changes, until ctrl-c")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "show every Kafka in every namespace, one line each")
 	return cmd
@@ -143,7 +147,7 @@ func (o *statusOptions) look(connection connection, args []string) (looking, err
 		return connection.overview, nil
 	}
 	if name, is := strings.CutPrefix(args[0], etcdPrefix); is {
-		return etcdCluster{connection: connection, name: name}.closeUp, nil
+		return etcdLook{etcdCluster{connection: connection, name: name}, o.operatorNamespace}.closeUp, nil
 	}
 	c, err := connection.cluster(args[0])
 	return c.closeUp, err

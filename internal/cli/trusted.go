@@ -154,8 +154,8 @@ type drift struct {
 
 // since compares the objects that a record was made from with those of now. It asks
 // for metadata only: no key comes over the wire.
-func (c cluster) since(ctx context.Context, record rotation.Record) drift {
-	live := c.versions(ctx)
+// live are the versions that are known already.
+func (c connection) since(ctx context.Context, record rotation.Record, live map[string]string) drift {
 	var d drift
 	for _, object := range slices.Sorted(maps.Keys(record.Versions)) {
 		kind, name, _ := strings.Cut(object, " ")
@@ -213,13 +213,8 @@ func caSource(kafka *kafkav1.Kafka, domain string) authority.Source {
 	return model.CASpec(ca).Source
 }
 
-// called is what people call the authority of a domain.
-func called(domain string) string {
-	if domain == string(authorities.Clients) {
-		return "clients CA"
-	}
-	return "cluster CA"
-}
+// called is what people call the authority of a domain, such as "cluster CA" for "cluster-ca".
+func called(domain string) string { return strings.TrimSuffix(domain, "-ca") + " CA" }
 
 // ago is how long ago something was, as short as people say it.
 func ago(d time.Duration) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,13 +34,10 @@ func (e Etcd) CAs(ctx context.Context) (map[contract.Plane]pki.Authority, error)
 	return cas, nil
 }
 
-// CALife is a change that limits the life of both CAs.
-func CALife(validity time.Duration) func(*unstructured.Unstructured) error {
+// CALife is a change that limits the life of the CA of a plane.
+func CALife(plane contract.Plane, validity time.Duration) func(*unstructured.Unstructured) error {
 	return func(object *unstructured.Unstructured) error {
-		return errors.Join(
-			unstructured.SetNestedField(object.Object, validity.String(), "spec", "TLS", "dynamic", "clientCA", "validity"),
-			unstructured.SetNestedField(object.Object, validity.String(), "spec", "TLS", "dynamic", "peerCA", "validity"),
-		)
+		return unstructured.SetNestedField(object.Object, validity.String(), "spec", "TLS", "dynamic", string(plane)+"CA", "validity")
 	}
 }
 
@@ -58,8 +56,37 @@ func (e Etcd) ReplaceCA(ctx context.Context, plane contract.Plane) error {
 
 // Rotate asks as people do, by the plugin.
 func (e Etcd) Rotate(ctx context.Context, flags ...string) error {
-	cluster := []string{"etcd/" + e.Name, "--namespace", e.Namespace, "--operator-namespace", OperatorNamespace}
-	return e.Kube.runGo(ctx, nil, slices.Concat([]string{"run", "./cmd/kubectl-keyturn", "rotate"}, cluster, flags)...)
+	return e.Kube.runGo(ctx, nil, e.plugin("rotate", flags...)...)
+}
+
+func (e Etcd) plugin(command string, flags ...string) []string {
+	return append([]string{"run", "./cmd/kubectl-keyturn", command, "etcd/" + e.Name, "--namespace", e.Namespace, "--operator-namespace", OperatorNamespace}, flags...)
+}
+
+// PlannedRestarts are how often each member is to be started again, as the plugin says for a change.
+func (e Etcd) PlannedRestarts(ctx context.Context, flags ...string) (map[string]int, error) {
+	printed, err := e.Kube.outputOfGo(ctx, nil, e.plugin("plan", append(flags, "-o", "json")...)...)
+	if err != nil {
+		return nil, err
+	}
+	var plan struct {
+		Domains []struct {
+			Nodes []struct {
+				Node     string `json:"node"`
+				Restarts int    `json:"restarts"`
+			} `json:"nodes"`
+		} `json:"domains"`
+	}
+	if err := json.Unmarshal(printed, &plan); err != nil {
+		return nil, fmt.Errorf("reading a plan: %w", err)
+	}
+	restarts := map[string]int{}
+	for _, domain := range plan.Domains {
+		for _, node := range domain.Nodes {
+			restarts[node.Node] += node.Restarts
+		}
+	}
+	return restarts, nil
 }
 
 // ClientsMoved says that all applications have taken over what was issued to them until now.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -221,14 +222,20 @@ func (i images) values(further map[string]any) ([]byte, error) {
 
 // runGo runs go in the repository; what it says is shown when it fails.
 func (k *Kubernetes) runGo(ctx context.Context, input []byte, args ...string) error {
+	_, err := k.outputOfGo(ctx, input, args...)
+	return err
+}
+
+// outputOfGo is what a program prints to its standard output.
+func (k *Kubernetes) outputOfGo(ctx context.Context, input []byte, args ...string) ([]byte, error) {
+	var said, printed bytes.Buffer
 	command := exec.CommandContext(ctx, "go", args...)
-	command.Dir = k.Root
-	command.Stdin = bytes.NewReader(input)
-	said, err := command.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("running go %s: %w\n%s", strings.Join(args, " "), err, said)
+	command.Dir, command.Stdin = k.Root, bytes.NewReader(input)
+	command.Stdout, command.Stderr = io.MultiWriter(&printed, &said), &said
+	if err := command.Run(); err != nil {
+		return nil, fmt.Errorf("running go %s: %w\n%s", strings.Join(args, " "), err, said.Bytes())
 	}
-	return nil
+	return printed.Bytes(), nil
 }
 
 // OperatorImage is the image that the operator runs, which has every program of

@@ -134,6 +134,15 @@ func (r *rotatedCAs) alone() {
 // replace has both CAs replaced.
 func (r *rotatedCAs) replace() {
 	r.Helper()
+	r.step("a plan foretells one restart of each member", func() error {
+		planned, err := r.etcd.PlannedRestarts(r.ctx, "--replace", string(contract.PeerPlane)+"-ca")
+		for _, member := range r.members {
+			if err == nil && planned[member] != 1 {
+				r.Errorf("the plan says that member %s is restarted %d times", member, planned[member])
+			}
+		}
+		return err
+	})
 	begun := time.Now()
 	r.step("the application has a certificate of the new CA", func() error {
 		return then(r.etcd.Rotate(r.ctx, "--client-ca", "--peer-ca"), r.untilMoved)
@@ -218,10 +227,12 @@ func etcdCAsReplaced(s *stage) {
 	}
 }
 
-// etcdCAsRenewed has CAs of the shortest validity that an EtcdCluster may ask for, and clients at work over their end.
+// etcdCAsRenewed has CAs of about the shortest validity that an EtcdCluster may ask for, and clients at work over their ends. The
+// client CA is renewed after members were started again for the peer CA.
 func etcdCAsRenewed(s *stage) {
 	s.operatorForAccess()
-	r := s.rotatedCAsOf(etcdNewest, harness.CALife(3*shortLife+time.Minute), harness.LeafValidity(shortLife))
+	r := s.rotatedCAsOf(etcdNewest, harness.CALife(contract.PeerPlane, 3*shortLife+time.Minute), harness.CALife(contract.ClientPlane, 4*shortLife), harness.LeafValidity(shortLife))
+	r.mostRestarts = 2
 	r.step("both CAs are renewed, and loaded alone", r.untilAlone)
 	last := r.former[contract.PeerPlane].Certificate().NotAfter
 	if end := r.former[contract.ClientPlane].Certificate().NotAfter; end.After(last) {

@@ -3,6 +3,7 @@ package domain
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
@@ -14,7 +15,9 @@ import (
 
 // Kind is what a kind of server says about one of its CAs.
 type Kind struct {
-	Name       publication.Domain
+	Name publication.Domain
+	// Own is the domain of what members present in it: of one with users, that is another than theirs.
+	Own        publication.Domain
 	Retirement trust.Retirement
 }
 
@@ -25,6 +28,8 @@ type Seen struct {
 	CA authority.Input
 	// Members are all who may trust it. Its time and what it owns are the domain's.
 	Members evidence.Cluster
+	// Lost are members whose Secret cannot be written again in any domain.
+	Lost []trust.MemberID
 	// Holders have certificates of the CA besides the members.
 	Holders []evidence.Holder
 	// Before is the record of the decision before; empty when there is none. Made is when the pod of each member was made.
@@ -40,33 +45,49 @@ type Decided struct {
 	Plan     trust.Plan
 	// Problems are what a person has to put right in the Secrets of the CA. Until then it stands as it is.
 	Problems []authority.Problem
+	// Known are all CA certificates of the domain.
+	Known Known
 
-	seen  *Seen
-	known Known
+	of   Kind
+	seen Seen
 }
 
 // Decide decides about a domain. It is total: what cannot be used stands, with the problems that a person has to solve. An
 // error is a fault of the program, or of a key that signs nothing.
 func (k Kind) Decide(seen *Seen) (*Decided, error) {
-	decision, problems, err := decideCA(seen.CA)
+	decision, problems, err := DecideCA(seen.CA)
 	if err != nil {
 		return nil, err
 	}
-	d := &Decided{Decision: decision, Problems: problems, seen: seen}
 	if decision.Demand != nil {
-		return d, nil
+		return &Decided{Decision: decision, Problems: problems, of: k, seen: *seen}, nil
 	}
+	return k.Trust(seen, decision, problems), nil
+}
+
+// Trust decides whom to trust and who signs in a domain, for a CA that is decided about already, with the problems of that.
+func (k Kind) Trust(seen *Seen, decision authority.Decision, problems []authority.Problem) *Decided {
+	d := &Decided{Decision: decision, Problems: problems, of: k, seen: *seen}
 	cluster := seen.Members
-	cluster.Now, cluster.Own = seen.CA.Now, k.Name
+	cluster.Now, cluster.Own = seen.CA.Now, k.Own
 	of := evidence.Domain{
 		Name: k.Name, Authority: decision, Stored: authority.StoredAnchors(seen.CA.TrustedCerts),
 		ApplicationSince: seen.applicationSince(decision), Retirement: k.Retirement, Holders: seen.Holders,
 	}
-	d.known = evidence.Known(cluster, of)
-	d.Snapshot = seen.Before.Lasting(evidence.Snapshot(cluster, of, d.known), seen.Made)
+	d.Known = evidence.Known(cluster, of)
+	snapshot := evidence.Snapshot(cluster, of, d.Known)
+	for i := range snapshot.Members {
+		snapshot.Members[i].SecretLost = snapshot.Members[i].SecretLost || slices.Contains(seen.Lost, snapshot.Members[i].ID)
+	}
+	d.Snapshot = seen.Before.Lasting(snapshot, seen.Made)
 	d.Plan = trust.Decide(d.Snapshot)
-	return d, nil
+	if seen.isUserProvided() {
+		d.Plan.Application = d.Snapshot.Application.Anchors // it is the user who writes it
+	}
+	return d
 }
+
+func (s *Seen) isUserProvided() bool { return s.CA.Spec.Source == authority.UserProvided }
 
 // applicationSince is when what applications read has changed last.
 func (s *Seen) applicationSince(decision authority.Decision) time.Time {
@@ -76,18 +97,23 @@ func (s *Seen) applicationSince(decision authority.Decision) time.Time {
 	return ApplicationSince(s.CA.TrustedCerts, decision.Published, s.CA.Now)
 }
 
-// decideCA decides about the CA alone. One that cannot be used stands as it is.
-func decideCA(in authority.Input) (authority.Decision, []authority.Problem, error) {
-	decision, err := authority.Decide(in)
-	invalid, isInvalid := errors.AsType[*authority.InvalidResourceError](err)
-	if !isInvalid {
-		if err != nil {
+// DecideCA decides about a CA alone. One that cannot be used, or of which problems are known already, stands as it is, with the
+// problems that a person has to solve.
+func DecideCA(in authority.Input, known ...authority.Problem) (authority.Decision, []authority.Problem, error) {
+	if len(known) == 0 {
+		decision, err := authority.Decide(in)
+		invalid, isInvalid := errors.AsType[*authority.InvalidResourceError](err)
+		if err != nil && !isInvalid {
 			return authority.Decision{}, nil, fmt.Errorf("deciding about %s: %w", in.Names.Authority, err)
 		}
-		return decision, nil, nil
+		if !isInvalid {
+			return decision, nil, nil
+		}
+		known = invalid.Problems
 	}
-	if decision, err = authority.Stand(in); err != nil {
+	decision, err := authority.Stand(in)
+	if err != nil {
 		return authority.Decision{}, nil, fmt.Errorf("deciding how %s stands: %w", in.Names.Authority, err)
 	}
-	return decision, invalid.Problems, nil
+	return decision, known, nil
 }

@@ -214,7 +214,7 @@ func (w *world) decide(of publication.Domain) *domain.Decided {
 	w.t.Helper()
 	making := &authority.Making{Signing: authority.BelowParent}
 	for range 3 {
-		d, err := (domain.Kind{Name: of, Retirement: trust.RetireUnused}).Decide(w.seen(of, making))
+		d, err := (domain.Kind{Name: of, Own: of, Retirement: trust.RetireUnused}).Decide(w.seen(of, making))
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -24,26 +24,36 @@ type Given struct {
 func (d *Decided) Given(id trust.MemberID) (Given, bool) {
 	planned, isPlanned := d.Plan.Publications[id]
 	given := Given{
-		Main: d.known.Certificates(planned.Main), Late: d.known.Certificates(planned.Late),
-		Crosses: evidence.Crosses(d.known, d.Snapshot.Now, planned.Identity, d.Crosses),
+		Main: d.Known.Certificates(planned.Main), Late: d.Known.Certificates(planned.Late),
+		Crosses: d.SentAlong(planned.Identity, nil),
 	}
-	given.Signer = d.signer(planned.Identity.Signer)
+	given.Signer = d.SignerBy(planned.Identity.Signer)
 	return given, isPlanned
 }
 
 // Signing is the CA that signs for those of whom the plan knows nothing, and what is sent along with its leaves; zero where its key
 // is not at hand.
 func (d *Decided) Signing() (pki.Authority, []*x509.Certificate) {
-	certificate, isKnown := d.known.Certificate(d.Plan.Signer)
+	certificate, isKnown := d.Known.Certificate(d.Plan.Signer)
 	if !isKnown {
 		return pki.Authority{}, nil
 	}
-	signer := d.signer(evidence.KeyID(certificate))
+	signer := d.SignerBy(evidence.KeyID(certificate))
 	return signer, signer.Presents()
 }
 
-// signer is the CA with a key; zero where that is not at hand.
-func (d *Decided) signer(key trust.KeyID) pki.Authority {
+// SentAlong are the cross certificates that an identity sends along: those of the CA, and, of a CA that is no more, those that were
+// sent so far.
+func (d *Decided) SentAlong(identity trust.Identity, before []*x509.Certificate) []*x509.Certificate {
+	crosses := evidence.Crosses(d.Known, d.Snapshot.Now, identity, d.Crosses)
+	if len(crosses) == len(identity.Cross) {
+		return crosses
+	}
+	return evidence.Crosses(d.Known, d.Snapshot.Now, identity, slices.Concat(d.Crosses, before))
+}
+
+// SignerBy is the CA with a key; zero where that is not at hand.
+func (d *Decided) SignerBy(key trust.KeyID) pki.Authority {
 	for _, ca := range d.Keys {
 		if evidence.KeyID(ca.Certificate()) == key {
 			return ca
@@ -52,12 +62,9 @@ func (d *Decided) signer(key trust.KeyID) pki.Authority {
 	return pki.Authority{}
 }
 
-// Known are all CA certificates of the domain.
-func (d *Decided) Known() Known { return d.known }
-
 // Trusted are the CA certificates that members are to trust, or may still trust.
 func (d *Decided) Trusted() []*x509.Certificate {
-	anchors := d.known.Anchors(d.Plan)
+	anchors := d.Known.Anchors(d.Plan)
 	trusted := make([]*x509.Certificate, 0, len(anchors))
 	for _, anchor := range anchors {
 		trusted = append(trusted, anchor.Certificate)

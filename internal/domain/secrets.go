@@ -21,7 +21,7 @@ func (d *Decided) Secrets() ([]Secret, []authority.Transition, error) {
 	if d.Held || d.seen.CA.Paused {
 		return nil, nil, nil
 	}
-	settled, err := d.Settle(d.known.CAPlan(d.Plan))
+	settled, err := d.Settle(d.Known.CAPlan(d.Plan))
 	if err != nil {
 		return nil, nil, fmt.Errorf("writing the Secrets of %s: %w", d.seen.CA.Names.Authority, err)
 	}
@@ -48,7 +48,7 @@ func (d *Decided) anchorsSecret() Secret {
 	stored := d.seen.CA.TrustedCerts
 	return Secret{Name: d.seen.CA.Names.TrustedCertsSecret, Desired: authority.Desired{
 		Ours:        true,
-		Data:        authority.TrustedCerts(stored, d.known.Anchors(d.Plan)),
-		Annotations: ApplicationAnnotations(stored, d.known.Certificates(d.Plan.Application), d.seen.CA.Now),
+		Data:        authority.TrustedCerts(stored, d.Known.Anchors(d.Plan)),
+		Annotations: ApplicationAnnotations(stored, d.Known.Certificates(d.Plan.Application), d.seen.CA.Now),
 	}}
 }

@@ -64,7 +64,7 @@ func (d Decided) Known(plane contract.Plane) []*x509.Certificate {
 	if d[plane] == nil {
 		return nil
 	}
-	return d[plane].Known()
+	return d[plane].Known
 }
 
 // Proofs are the CA certificates that show a pod that it may trust what it is given: those that it was created to accept, and

@@ -68,7 +68,7 @@ func (s *Seen) Making(plane contract.Plane) *authority.Making {
 
 // Decide decides about a plane. Without anything to make a CA with, none is made.
 func (s *Seen) Decide(plane contract.Plane, making *authority.Making) (*domain.Decided, error) {
-	kind := domain.Kind{Name: Of(plane), Retirement: trust.RetireUnused}
+	kind := domain.Kind{Name: Of(plane), Own: Of(plane), Retirement: trust.RetireUnused}
 	decided, err := kind.Decide(&domain.Seen{
 		CA: s.input(plane, making), Members: s.cluster(plane), Holders: s.holders(plane), Before: s.Before[Recorded(plane)], Made: s.Made,
 	})

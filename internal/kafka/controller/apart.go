@@ -35,7 +35,7 @@ func (p *pass) apartWarnings() []wanted {
 		found[i].kinds = append(found[i].kinds, string(kind))
 	}
 	for _, kind := range kinds() {
-		plan := p.domain(kind).plan
+		plan := p.domain(kind).Plan
 		for _, apart := range plan.Apart {
 			add(kind, apart, remedyFor(apart))
 		}
@@ -93,7 +93,7 @@ func (p *pass) claimed(member string) string {
 // unknownTo are the CA certificates of a report that no authority of the cluster knows,
 // and the issuers of leaves that none has signed.
 func (p *pass) unknownTo(report publication.Report) []string {
-	known := slices.Concat(p.clusterCA.known, p.clientsCA.known)
+	known := slices.Concat(p.clusterCA.Known, p.clientsCA.Known)
 	var subjects []string
 	for role, said := range report.Roles {
 		for _, fingerprint := range said.Trusts {

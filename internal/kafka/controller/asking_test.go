@@ -758,7 +758,7 @@ func (d deaf) Partitions(ctx context.Context) ([]admin.Partition, error) {
 func fortyPods() *pass {
 	p := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{})
 	p.cluster.Nodes = nil
-	p.clusterCA.snapshot.Anchors = []trust.Anchor{{ID: "a"}}
+	p.clusterCA.Snapshot.Anchors = []trust.Anchor{{ID: "a"}}
 	for i := range 40 {
 		pod := readyPod(fmt.Sprintf("pod-%d", i))
 		pod.UID, pod.Status.PodIP = types.UID(pod.Name), fmt.Sprintf("192.0.2.%d", i)

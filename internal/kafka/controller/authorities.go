@@ -151,35 +151,19 @@ func (r *Reconciler) authorityInput(p *pass, kind authorities.Kind) authority.In
 	}
 }
 
-// decideAuthority decides one authority, of which problems may be known. Where a person has to act it returns the
-// problems, and the decision by which the authority stands.
-func (d *domain) decideAuthority(input authority.Input, problems []authority.Problem) (authority.Decision, []authority.Problem, error) {
-	var decision authority.Decision
-	var err error
-	if len(problems) == 0 {
-		decision, err = d.decideWithKey(input)
-		problems, err = problemsOf(err)
+// decideCA decides one authority, of which problems may be known, and makes the key that the decision demands. What is decided
+// again from the same Secrets is about the same key.
+func (d *domain) decideCA(input authority.Input, known []authority.Problem) error {
+	decision, problems, err := decided.DecideCA(input, known...)
+	if err == nil && decision.Demand != nil {
+		if d.made, err = pki.GenerateKey(*decision.Demand.Key); err != nil {
+			return fmt.Errorf("making the key of %s: %w", input.Names.Authority, err)
+		}
+		input.Making = &authority.Making{Key: d.made}
+		decision, problems, err = decided.DecideCA(input)
 	}
-	if err == nil && len(problems) > 0 {
-		decision, err = authority.Stand(input)
-	}
-	if err != nil {
-		return authority.Decision{}, nil, fmt.Errorf("%s: %w", input.Names.Authority, err)
-	}
-	return decision, problems, nil
-}
-
-// decideWithKey makes the key that a decision demands. What is decided again from the same Secrets is about the same key.
-func (d *domain) decideWithKey(input authority.Input) (authority.Decision, error) {
-	decision, err := authority.Decide(input)
-	if err != nil || decision.Demand == nil {
-		return decision, err
-	}
-	if d.made, err = pki.GenerateKey(*decision.Demand.Key); err != nil {
-		return authority.Decision{}, err
-	}
-	input.Making = &authority.Making{Key: d.made}
-	return authority.Decide(input)
+	d.input, d.Decision, d.Problems = input, decision, problems
+	return err
 }
 
 // hold lets an authority stand as it is while Secrets of others stand in place of its own:
@@ -191,9 +175,9 @@ func (p *pass) hold(kind authorities.Kind, input authority.Input, names []string
 		return fmt.Errorf("%s: %w", kind, err)
 	}
 	d := p.domain(kind)
-	d.Decision, d.refused = decision, nil
+	d.input, d.Decision, d.Problems = input, decision, nil
 	for _, name := range names {
-		d.refused = append(d.refused, authority.Problem{
+		d.Problems = append(d.Problems, authority.Problem{
 			Object: "Secret " + name, Wrong: "it does not belong to this cluster, so this authority is neither renewed nor replaced",
 			Remedy: "see condition " + string(condition.NotReady),
 		})
@@ -215,42 +199,42 @@ func (p *pass) leafNames() pki.SANs {
 }
 
 // applyAuthority writes the Secrets of an authority as far as trust allows, in
-// the order after which a crash in between is recognised, and then the anchors
-// that pods mount. Of one that cannot be used nothing is written.
+// the order after which a crash in between is recognised, the anchors that pods
+// mount last. Of one that cannot be used nothing is written.
 func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authorities.Kind) error {
 	d := p.domain(kind)
-	if d.Held {
-		return nil
-	}
-	settled, err := d.Settle(d.known.CAPlan(d.plan))
+	secrets, transitions, err := d.Secrets()
 	if err != nil {
-		return fmt.Errorf("%s: %w", kind, err)
+		return err
 	}
-	for _, secret := range decided.CASecrets(kind.Names(p.kafka.Name), settled, p.stored(kind.CertSecret(p.kafka.Name))) {
-		if err := r.writeSecret(ctx, p, r.caIntent(p, kind, secret.Name, secret.Desired)); err != nil {
+	for _, secret := range secrets {
+		if err := r.writeSecret(ctx, p, r.caIntent(p, kind, secret)); err != nil {
 			return err
 		}
 	}
-	for _, transition := range settled.Transitions {
+	for _, transition := range transitions {
 		r.events.authorityChanged(&p.kafka, kind, transition)
 	}
-	return r.applyAnchors(ctx, p, kind)
+	if len(secrets) > 0 {
+		r.trustChanged(&p.kafka, kind, d)
+	}
+	return nil
 }
 
-func (r *Reconciler) caIntent(p *pass, kind authorities.Kind, name string, desired authority.Desired) kube.SecretIntent {
+func (r *Reconciler) caIntent(p *pass, kind authorities.Kind, secret decided.Secret) kube.SecretIntent {
 	intent := kube.SecretIntent{
-		Namespace: p.kafka.Namespace, Name: name,
+		Namespace: p.kafka.Namespace, Name: secret.Name,
 		Labels:            p.cluster.ComponentLabels(model.AuthorityComponent()),
-		Annotations:       desired.Annotations,
-		RemoveAnnotations: desired.RemoveAnnotations,
-		Data:              desired.Data,
+		Annotations:       secret.Annotations,
+		RemoveAnnotations: secret.RemoveAnnotations,
+		Data:              secret.Data,
 		Owners:            ownerReferences(&p.kafka),
 	}
-	if !p.ownsCASecrets(kind) {
+	if !p.ownsCASecrets(kind) && secret.Name != kind.TrustedCertsSecret(p.kafka.Name) {
 		intent.Owners, intent.Unowned = nil, owners(&p.kafka)
 	}
-	if name == authorities.Cluster.CertSecret(p.kafka.Name) {
-		addTemplate(&intent, p.cluster.ClusterCACert, p.secrets[name].Annotations)
+	if secret.Name == authorities.Cluster.CertSecret(p.kafka.Name) {
+		addTemplate(&intent, p.cluster.ClusterCACert, p.secrets[secret.Name].Annotations)
 	}
 	return intent
 }

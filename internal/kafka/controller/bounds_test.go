@@ -175,7 +175,7 @@ func TestARecordThatIsTooLongIsToldAndLeftOut(t *testing.T) {
 	p := passOf(&kafkav1.Kafka{}, nil)
 	p.clusterCA.kind, p.clientsCA.kind = "cluster-ca", "clients-ca"
 	for i := range 40_000 {
-		p.clusterCA.snapshot.Members = append(p.clusterCA.snapshot.Members, trust.Member{ID: trust.MemberID(fmt.Sprintf("node-%d", i))})
+		p.clusterCA.Snapshot.Members = append(p.clusterCA.Snapshot.Members, trust.Member{ID: trust.MemberID(fmt.Sprintf("node-%d", i))})
 	}
 	r.record(t.Context(), p)
 	if got := p.warnings(); len(got) != 1 || got[0].reason != reasonNotRecorded || !strings.Contains(got[0].message, "cluster-ca takes") {

@@ -247,7 +247,7 @@ func (r *Reconciler) applyCompanionSecrets(ctx context.Context, p *pass, d deplo
 }
 
 func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accompanying) (publication.Publication, bool, error) {
-	given := p.clusterCA.plan.Publications[trust.MemberID(at.Member())]
+	given := p.clusterCA.Plan.Publications[trust.MemberID(at.Member())]
 	if len(given.Main) == 0 {
 		return publication.Publication{}, false, nil // its authority is not written yet
 	}
@@ -259,7 +259,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: at.Secret, certKey: at.certKey(), keyKey: keyKey, labels: p.labelsOf(at),
 		subject: pki.Subject{Organization: model.Organization, CommonName: at.CommonName},
-		sans:    sans, identity: given.Identity, interim: p.clusterCA.plan.Interim[trust.MemberID(at.Member())],
+		sans:    sans, identity: given.Identity, interim: p.clusterCA.Plan.Interim[trust.MemberID(at.Member())],
 	})
 	if err != nil || !found {
 		return publication.Publication{}, false, err

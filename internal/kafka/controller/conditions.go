@@ -2,7 +2,6 @@ package controller
 
 import (
 	"cmp"
-	"crypto/x509"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,14 +9,10 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
-	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
-	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rotation"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Conditions about certificates. They are True when nothing is left to do that
@@ -33,7 +28,7 @@ const (
 // trustConditions say where each authority stands, and whether every certificate
 // is valid. There are none before trust was decided.
 func (p *pass) trustConditions() []wanted {
-	if p.clusterCA.plan.States == nil {
+	if p.clusterCA.Plan.States == nil {
 		return nil
 	}
 	return []wanted{
@@ -91,7 +86,7 @@ func (p *pass) said(include func(condition.Type) bool) []wanted {
 }
 
 func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {
-	phase := authorities.Words().PhaseOf(d.snapshot, d.plan)
+	phase := authorities.Words().PhaseOf(d.Snapshot, d.Plan)
 	w := holds(kind, string(phase), d.message(p.kafka.Name))
 	if !authorities.Words().Settled(phase) {
 		w.status = condition.False
@@ -102,54 +97,7 @@ func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {
 // message says where the authority of a cluster stands, and why it is refused if it is.
 func (d *domain) message(cluster string) string {
 	words := authorities.Words()
-	return words.Message(d.snapshot, d.plan, words.Subject(cluster, string(d.kind), d.names())) + rotation.Refusal(d.refusal())
-}
-
-// refusal says what is wrong with the Secrets of an authority that cannot be used.
-func (d *domain) refusal() string {
-	if !d.Held || len(d.refused) == 0 {
-		return ""
-	}
-	return (&authority.InvalidResourceError{Problems: d.refused}).Error()
-}
-
-// names describes the anchors for people.
-func (d *domain) names() map[trust.AnchorID]rotation.AnchorName {
-	names := make(map[trust.AnchorID]rotation.AnchorName, len(d.known))
-	for _, cert := range d.known {
-		name := rotation.AnchorName{
-			CommonName: cert.Subject.CommonName, SHA1: pki.SHA1Name(cert), NotBefore: cert.NotBefore, NotAfter: cert.NotAfter,
-			Entry: d.Entries[pki.FingerprintOf(cert)], LostTo: d.lostTo(cert),
-			Above: len(d.Chain) > 1 && slices.ContainsFunc(d.Chain[1:], cert.Equal),
-		}
-		switch {
-		case d.kind == authorities.Clients:
-			name.CannotVouch = evidence.UsersSendNone
-		case !pki.CanCrossSign(cert):
-			name.CannotVouch = fmt.Sprintf("certificate %q has path length 0 and is valid until %s",
-				cert.Subject.CommonName, cert.NotAfter.UTC().Format(time.RFC3339))
-		}
-		names[evidence.AnchorID(cert)] = name
-	}
-	return names
-}
-
-// lostTo says who of those that read a user's Secret refuses the leaves of one of its
-// CAs. Nodes send the issuers of a CA along with its leaves.
-func (d *domain) lostTo(cert *x509.Certificate) rotation.Readers {
-	verifies := func(anchor *x509.Certificate) bool {
-		return pki.AuthorityIDOf(anchor) == pki.AuthorityIDOf(cert) || pki.IssuedBy(cert, anchor)
-	}
-	switch {
-	case !d.usersText || len(d.Chain) == 0 || verifies(d.Chain[0]):
-		return rotation.NoReader
-	case slices.ContainsFunc(d.Chain, verifies):
-		return rotation.FirstReaders
-	case d.Entries[pki.FingerprintOf(cert)] != "":
-		return rotation.CaCrtReaders
-	default:
-		return rotation.EveryReader
-	}
+	return words.Message(d.Snapshot, d.Plan, words.Subject(cluster, string(d.kind), d.Names())) + rotation.Refusal(d.Refusal())
 }
 
 // validity names what has expired, or what ends first.

@@ -83,11 +83,11 @@ func (r *Reconciler) stillStored(ctx context.Context, p *pass) error {
 func (p *pass) decideTrustAgain() error {
 	before := map[authorities.Kind]map[trust.MemberID]trust.Publication{}
 	for _, kind := range kinds() {
-		before[kind] = p.domain(kind).plan.Publications
+		before[kind] = p.domain(kind).Plan.Publications
 	}
 	p.decideTrust()
 	for _, kind := range kinds() {
-		if !maps.EqualFunc(before[kind], p.domain(kind).plan.Publications, trust.Publication.Same) {
+		if !maps.EqualFunc(before[kind], p.domain(kind).Plan.Publications, trust.Publication.Same) {
 			return overtakenBy("the trust of the", string(kind))
 		}
 	}

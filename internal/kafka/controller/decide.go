@@ -86,13 +86,22 @@ func (r *Reconciler) hearAll(ctx context.Context, p *pass) error {
 // used, and has none before it, keeps nothing else from being renewed.
 func (p *pass) checkListeners() error {
 	err := p.checkCustomCertificates()
-	if !invalidResource(err) || !p.standOn() {
+	if !invalidResource(err) || !p.standFor(err) {
 		return err
 	}
-	p.invalid = err
-	p.keepCustomCertificates()
-	p.decideTrust() // for the listeners that there are
 	return nil
+}
+
+// standFor goes on with the cluster as it stands, because what is asked for cannot be used, and decides about trust for
+// the listeners that there are. The result is false when nothing stands yet.
+func (p *pass) standFor(invalid error) bool {
+	if !p.standOn() {
+		return false
+	}
+	p.invalid = invalid
+	p.keepCustomCertificates()
+	p.decideTrust()
+	return true
 }
 
 // decideAuthorities decides what shall become of both authorities, and gathers the
@@ -110,12 +119,10 @@ func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
 			continue
 		}
 		d := p.domain(kind)
-		decision, found, err := d.decideAuthority(inputs[kind], r.refusesOutside(p, kind))
-		if err != nil {
+		if err := d.decideCA(inputs[kind], r.refusesOutside(p, kind)); err != nil {
 			return nil, err
 		}
-		problems = append(problems, found...)
-		d.Decision, d.refused = decision, found
+		problems = append(problems, d.Problems...)
 		d.remarks = slices.Concat(authority.Ignored(inputs[kind]), authority.Misasked(inputs[kind]))
 	}
 	found, err := p.keepApart(inputs)
@@ -143,7 +150,7 @@ func (p *pass) standDespite(problems []authority.Problem) error {
 func (p *pass) cannotAsk() bool {
 	name := p.kafka.Name + operatorSecretSuffix
 	_, exists := p.secrets[name]
-	return !exists && !p.isForeign(secretObject(name)) && len(p.clusterCA.refused) > 0 && len(p.clusterCA.Keys) == 0
+	return !exists && !p.isForeign(secretObject(name)) && len(p.clusterCA.Problems) > 0 && len(p.clusterCA.Keys) == 0
 }
 
 // keepApart lets an authority stand as it is that would let nodes accept users as
@@ -163,7 +170,7 @@ func (p *pass) keepApart(inputs map[authorities.Kind]authority.Input) ([]authori
 	}
 	d := p.domain(kind)
 	d.Decision = decision
-	d.refused = append(d.refused, *problem)
+	d.Problems = append(d.Problems, *problem)
 	return []authority.Problem{*problem}, nil
 }
 
@@ -191,15 +198,6 @@ func (p *pass) domain(kind authorities.Kind) *domain {
 		return &p.clientsCA
 	}
 	return &p.clusterCA
-}
-
-// problemsOf takes the problems out of an error that only a person can put
-// right; any other error is returned as it is.
-func problemsOf(err error) ([]authority.Problem, error) {
-	if invalid, is := errors.AsType[*authority.InvalidResourceError](err); is {
-		return invalid.Problems, nil
-	}
-	return nil, err
 }
 
 // invalidResource reports whether only a change of a resource or of another object can
@@ -252,8 +250,8 @@ func (p *pass) leavingAddresses(brokers []string) []string {
 // anchors are all certificates the operator accepts nodes by.
 func (p *pass) anchors() []*x509.Certificate {
 	var anchors []*x509.Certificate
-	for _, anchor := range p.clusterCA.snapshot.Anchors {
-		if cert, found := p.clusterCA.known.Certificate(anchor.ID); found && p.clusterCA.accepted(anchor) {
+	for _, anchor := range p.clusterCA.Snapshot.Anchors {
+		if cert, found := p.clusterCA.Known.Certificate(anchor.ID); found && p.clusterCA.accepted(anchor) {
 			anchors = append(anchors, cert)
 		}
 	}

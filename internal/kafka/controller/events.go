@@ -112,7 +112,7 @@ func concern(kafka *kafkav1.Kafka, what object) runtime.Object {
 // done: one that cannot be written is decided again in each pass. Nodes that load what
 // they were given are followed by conditions.
 func (r *Reconciler) trustChanged(kafka *kafkav1.Kafka, kind authorities.Kind, d *domain) {
-	taken := slices.DeleteFunc(trust.Steps(d.snapshot, d.plan), func(s trust.Step) bool { return s.Kind == trust.Loading })
+	taken := slices.DeleteFunc(trust.Steps(d.Snapshot, d.Plan), func(s trust.Step) bool { return s.Kind == trust.Loading })
 	for _, step := range r.steps.begun(kafka.UID, kind, taken) {
 		r.events.trustMoved(kafka, kind, step, d.sentence(step))
 	}
@@ -170,13 +170,13 @@ func (s *steps) forget(kafka types.UID) {
 
 // sentence says a step in words.
 func (d *domain) sentence(step trust.Step) string {
-	name := rotation.Label(step.Anchor, d.names())
+	name := rotation.Label(step.Anchor, d.Names())
 	words := map[trust.StepKind]string{
 		trust.Store:        "CA %s is now " + string(step.State) + " in the trusted-certs Secret",
 		trust.Announce:     "CA %s was added to ca.crt for applications",
 		trust.Lead:         "ca.crt now begins with CA %s",
 		trust.Distribute:   "nodes are told to trust CA %s",
-		trust.SwitchLeaves: "node certificates are now issued by CA %s; strategy " + string(d.plan.Strategy.Kind) + ": " + d.plan.Strategy.Reason,
+		trust.SwitchLeaves: "node certificates are now issued by CA %s; strategy " + string(d.Plan.Strategy.Kind) + ": " + d.Plan.Strategy.Reason,
 		trust.TurnOperator: "the operator now presents a certificate of CA %s",
 		trust.TakeOffCross: "nodes stop presenting the cross certificate issued by CA %s",
 		trust.Withdraw:     "nodes are told to stop trusting CA %s on " + authorities.Words().Listeners(step.Bundle),

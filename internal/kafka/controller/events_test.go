@@ -21,6 +21,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	decided "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -40,8 +41,8 @@ func TestAStepThatIsTakenAgainAndAgainIsToldOnce(t *testing.T) {
 	kafka := &kafkav1.Kafka{}
 	kafka.UID = "uid"
 	step := func(from, to trust.State) *domain {
-		d := &domain{plan: trust.Plan{States: map[trust.AnchorID]trust.State{"a": to}}}
-		d.snapshot.Anchors = []trust.Anchor{{ID: "a", Stored: from}}
+		d := &domain{Decided: decided.Decided{Plan: trust.Plan{States: map[trust.AnchorID]trust.State{"a": to}}}}
+		d.Snapshot.Anchors = []trust.Anchor{{ID: "a", Stored: from}}
 		return d
 	}
 	for _, c := range []struct {
@@ -329,15 +330,15 @@ func TestEachMemberThatIsSetApartIsToldOnce(t *testing.T) {
 	liar := func(member trust.MemberID) trust.Apart {
 		return trust.Apart{Member: member, Reason: trust.UnknownClaims, What: string(member) + " agent claims to run on what nobody knows"}
 	}
-	p.clusterCA.plan.Apart = []trust.Apart{liar("my-dual-1")}
+	p.clusterCA.Plan.Apart = []trust.Apart{liar("my-dual-1")}
 	looks(r, p)
 	collected.want(t, 1)
 
-	p.clusterCA.plan.Apart = []trust.Apart{liar("my-dual-1"), liar("my-dual-2")}
+	p.clusterCA.Plan.Apart = []trust.Apart{liar("my-dual-1"), liar("my-dual-2")}
 	looks(r, p)
 	collected.want(t, 2)
 
-	p.clientsCA.plan.Apart = p.clusterCA.plan.Apart
+	p.clientsCA.Plan.Apart = p.clusterCA.Plan.Apart
 	looks(r, p)
 	collected.want(t, 2)
 }

@@ -214,7 +214,7 @@ func (r *Reconciler) aboutStores(p *pass, pods []*corev1.Pod) *inquiry {
 	if len(pods) == 0 {
 		return about
 	}
-	if len(p.clusterCA.snapshot.Anchors) == 0 {
+	if len(p.clusterCA.Snapshot.Anchors) == 0 {
 		p.decideTrust() // whom to accept follows from what is known without asking
 	}
 	agents, leaves := r.options.Connector.Agents(p.access()), p.leavesByHost()

@@ -42,11 +42,11 @@ func (r *Reconciler) deleteFormerKeys(ctx context.Context, p *pass) error {
 // isFormer reports whether an issuer signs for an authority, and no certificate depends on a key that its Secret holds.
 func isFormer(p *pass, kind authorities.Kind) bool {
 	d := p.domain(kind)
-	if model.CASpec(p.caSpec(kind)).Source != authority.Outside || p.stands() || d.Held || !d.plan.Done {
+	if model.CASpec(p.caSpec(kind)).Source != authority.Outside || p.stands() || d.Held || !d.Plan.Done {
 		return false
 	}
 	certs := slices.Concat(d.Retired, storedLeaves(p))
-	for _, anchor := range d.anchors() {
+	for _, anchor := range d.Known.Anchors(d.Plan) {
 		certs = append(certs, anchor.Certificate)
 	}
 	for _, at := range p.companions {

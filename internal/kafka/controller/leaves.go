@@ -136,7 +136,7 @@ func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) aut
 		want.Chain = afterLeaf(stored) // nobody can tell what else belongs there
 		return want
 	}
-	want.Chain = p.clusterCA.crosses(request.identity, stored)
+	want.Chain = p.clusterCA.SentAlong(request.identity, stored)
 	if spec.Source == authority.UserProvided {
 		want.Chain = slices.Concat(signer.Presents(), want.Chain)
 	}
@@ -289,8 +289,8 @@ func (i operatorIdentity) leaves() []*x509.Certificate {
 // whyUnsettled says why a peer of whose certificate everybody has to be sure is not
 // issued another one of the key now; empty when an anchor of that key is used by all.
 func (d *domain) whyUnsettled(key trust.KeyID) string {
-	for _, anchor := range d.snapshot.Anchors {
-		if anchor.Key == key && d.plan.States[anchor.ID] == trust.InUseAll {
+	for _, anchor := range d.Snapshot.Anchors {
+		if anchor.Key == key && d.Plan.States[anchor.ID] == trust.InUseAll {
 			return ""
 		}
 	}
@@ -302,13 +302,13 @@ func (d *domain) whyUnsettled(key trust.KeyID) string {
 // cannot, whoever can does, and agents know the leaf by what is published to them.
 func (p *pass) operatorIdentity() trust.Identity {
 	d := &p.clusterCA
-	planned := d.plan.Publications[evidence.OperatorMember].Identity
+	planned := d.Plan.Publications[evidence.OperatorMember].Identity
 	if _, signs := d.signer(planned.Signer); signs {
 		return planned
 	}
 	chain := p.presents(p.kafka.Name+operatorSecretSuffix, operatorCertKey)
 	isOf := func(ca *x509.Certificate) bool { return pki.IssuedBy(chain[0], ca) }
-	if len(chain) > 0 && slices.ContainsFunc(d.known, isOf) {
+	if len(chain) > 0 && slices.ContainsFunc(d.Known, isOf) {
 		return planned
 	}
 	return trust.Identity{Signer: d.atHand(planned.Signer)}
@@ -319,10 +319,10 @@ func (p *pass) operatorIdentity() trust.Identity {
 func operatorInterim(p *pass) []trust.KeyID {
 	data := p.secrets[p.kafka.Name+operatorSecretSuffix].Data
 	if _, err := identityOf(data[operatorCertKey], data[operatorKeyKey]); err == nil {
-		return p.clusterCA.plan.Interim[evidence.OperatorMember]
+		return p.clusterCA.Plan.Interim[evidence.OperatorMember]
 	}
-	keys := make([]trust.KeyID, 0, len(p.clusterCA.known))
-	for _, cert := range p.clusterCA.known {
+	keys := make([]trust.KeyID, 0, len(p.clusterCA.Known))
+	for _, cert := range p.clusterCA.Known {
 		keys = append(keys, evidence.KeyID(cert))
 	}
 	return keys

@@ -12,6 +12,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	decided "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
@@ -31,7 +32,7 @@ func signing(cas ...pki.Authority) *pass {
 	p.window = authority.Window{Open: true}
 	p.clusterCA.Keys, p.clusterCA.Certificate, p.clusterCA.CertGeneration = cas, cas[0].Certificate(), 4
 	for _, ca := range cas {
-		p.clusterCA.known = append(p.clusterCA.known, ca.Certificate())
+		p.clusterCA.Known = append(p.clusterCA.Known, ca.Certificate())
 	}
 	return p
 }
@@ -233,7 +234,7 @@ func TestWhatTheOldCAHasSignedIsPresentedAfterALeaf(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, request := signing(ca, old), leafBy(ca)
-	p.clusterCA.Crosses, p.clusterCA.snapshot.Now = []*x509.Certificate{cross}, noon()
+	p.clusterCA.Crosses, p.clusterCA.Snapshot.Now = []*x509.Certificate{cross}, noon()
 	request.identity.Cross = []trust.KeyID{evidence.KeyID(old.Certificate())}
 
 	first, _ := settled(t, p, request)
@@ -296,7 +297,7 @@ func TestTheOperatorsLeafIsSignedByWhoCanIfItIsLost(t *testing.T) {
 			t.Parallel()
 			p := signing(present, retired, lost)
 			p.clusterCA.Keys = c.keys
-			p.clusterCA.plan.Publications = map[trust.MemberID]trust.Publication{evidence.OperatorMember: {Identity: trust.Identity{Signer: key(c.planned)}}}
+			p.clusterCA.Plan.Publications = map[trust.MemberID]trust.Publication{evidence.OperatorMember: {Identity: trust.Identity{Signer: key(c.planned)}}}
 			if c.by != nil {
 				leaf, _ := settled(t, signing(*c.by), leafBy(*c.by))
 				p.secrets["my"+operatorSecretSuffix] = corev1.Secret{Data: map[string][]byte{operatorCertKey: leaf.Certificates, operatorKeyKey: leaf.Key}}
@@ -313,8 +314,8 @@ func TestTheOperatorsLeafIsSignedByWhoCanIfItIsLost(t *testing.T) {
 func TestTheOperatorsLeafWaitsUntilAllUseTheCAOfItsSigner(t *testing.T) {
 	t.Parallel()
 	const waits = "it waits until all nodes use the same CA"
-	d := &domain{plan: trust.Plan{States: map[trust.AnchorID]trust.State{"old": trust.InUseAny, "renewed": trust.InUseAll, "new": trust.TrustedUnused}}}
-	d.snapshot.Anchors = []trust.Anchor{{ID: "old", Key: "1"}, {ID: "renewed", Key: "1"}, {ID: "new", Key: "2"}}
+	d := &domain{Decided: decided.Decided{Plan: trust.Plan{States: map[trust.AnchorID]trust.State{"old": trust.InUseAny, "renewed": trust.InUseAll, "new": trust.TrustedUnused}}}}
+	d.Snapshot.Anchors = []trust.Anchor{{ID: "old", Key: "1"}, {ID: "renewed", Key: "1"}, {ID: "new", Key: "2"}}
 	for key, want := range map[trust.KeyID]string{"1": "", "2": waits, "3": waits} {
 		if got := d.whyUnsettled(key); got != want {
 			t.Errorf("of key %s it says %q, want %q", key, got, want)

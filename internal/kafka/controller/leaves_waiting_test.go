@@ -110,8 +110,8 @@ func TestALeafThatIsNotIssuedLeavesTheStoredOneAsItIs(t *testing.T) {
 				t.Parallel()
 				p, request := signing(ca, next), leafBy(ca)
 				p.keep(first, own)
-				p.clusterCA.Crosses, p.clusterCA.snapshot.Now = []*x509.Certificate{own, others}, noon()
-				p.clusterCA.known = append(p.clusterCA.known, old.Certificate())
+				p.clusterCA.Crosses, p.clusterCA.Snapshot.Now = []*x509.Certificate{own, others}, noon()
+				p.clusterCA.Known = append(p.clusterCA.Known, old.Certificate())
 				c.change(p, &request)
 
 				got, found, err := answering(a, p).settleLeaf(t.Context(), p, request)
@@ -172,11 +172,11 @@ func waiting(t *testing.T, secrets ...leafRequest) (*pass, []string, map[string]
 	p := signing(ca, next)
 	p.cluster, p.clusterCA.kind = ofNodes(t, 2, nil), "Cluster"
 	given := trust.Publication{Identity: trust.Identity{Signer: evidence.KeyID(next.Certificate())}}
-	for _, anchor := range p.clusterCA.known {
+	for _, anchor := range p.clusterCA.Known {
 		given.Main = append(given.Main, evidence.AnchorID(anchor))
 	}
 	slices.Sort(given.Main)
-	p.clusterCA.plan.Publications = map[trust.MemberID]trust.Publication{
+	p.clusterCA.Plan.Publications = map[trust.MemberID]trust.Publication{
 		"my-dual-0": given, "my-dual-1": given, "my-companion": given, evidence.OperatorMember: given,
 	}
 	leaves := map[string]leaf{}
@@ -271,8 +271,8 @@ func TestTheOperatorWhoseLeafIsNotIssuedKeepsItWithTheChainOfItsCA(t *testing.T)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.clusterCA.Crosses, p.clusterCA.known, p.clusterCA.snapshot.Now = []*x509.Certificate{cross}, append(p.clusterCA.known, old.Certificate()), noon()
-			p.clusterCA.plan.Publications[evidence.OperatorMember] = trust.Publication{
+			p.clusterCA.Crosses, p.clusterCA.Known, p.clusterCA.Snapshot.Now = []*x509.Certificate{cross}, append(p.clusterCA.Known, old.Certificate()), noon()
+			p.clusterCA.Plan.Publications[evidence.OperatorMember] = trust.Publication{
 				Identity: trust.Identity{Signer: evidence.KeyID(present.Certificate()), Cross: []trust.KeyID{evidence.KeyID(old.Certificate())}},
 			}
 

@@ -37,7 +37,7 @@ func (p *pass) loadReasons(node model.Node, published publication.Publication) [
 // trustReasons are the restarts that trust asks for and that are due.
 func (p *pass) trustReasons(node model.Node, due func(trust.Load) bool) []rollout.Reason {
 	var reasons []rollout.Reason
-	for _, load := range p.clusterCA.plan.Loads {
+	for _, load := range p.clusterCA.Plan.Loads {
 		if load.Member == trust.MemberID(node.Pod) && load.How == trust.ByRestart && due(load) {
 			reasons = append(reasons, rollout.Reason{Code: rollout.TrustRemoved, Note: load.Reason})
 		}
@@ -84,7 +84,7 @@ func (p *pass) loadsAwaited() bool {
 		}
 	}
 	return slices.ContainsFunc(kinds(), func(kind authorities.Kind) bool {
-		plan := p.domain(kind).plan
+		plan := p.domain(kind).Plan
 		return len(blockedIn(p.domain(kind))) == 0 &&
 			(slices.ContainsFunc(plan.Loads, func(l trust.Load) bool { return !l.Remainder }) || slices.ContainsFunc(plan.Blockers, passesSoon))
 	})
@@ -105,10 +105,10 @@ func blockedBy(p *pass) []trust.MemberID {
 
 // blockedIn are those of one domain; none before trust was decided.
 func blockedIn(d *domain) []trust.MemberID {
-	if d.plan.States == nil {
+	if d.Plan.States == nil {
 		return nil
 	}
-	return authorities.Words().BlockedBy(d.snapshot, d.plan)
+	return authorities.Words().BlockedBy(d.Snapshot, d.Plan)
 }
 
 // passesSoon reports whether what is waited for comes without anybody's doing and
@@ -121,7 +121,7 @@ func passesSoon(b trust.Blocker) bool {
 }
 
 func (p *pass) trustBlockers() []trust.Blocker {
-	return slices.Concat(p.clusterCA.plan.Blockers, p.clientsCA.plan.Blockers)
+	return slices.Concat(p.clusterCA.Plan.Blockers, p.clientsCA.Plan.Blockers)
 }
 
 // wakeForTrust asks for a pass whenever trust moves on by time alone, and when a person
@@ -140,8 +140,8 @@ func (p *pass) wakeForTrust() {
 	}
 	for _, kind := range kinds() {
 		d := p.domain(kind)
-		p.wake(d.snapshot.Application.Since.Add(d.snapshot.Policy.Lead))
-		for _, anchor := range d.snapshot.Anchors {
+		p.wake(d.Snapshot.Application.Since.Add(d.Snapshot.Policy.Lead))
+		for _, anchor := range d.Snapshot.Anchors {
 			p.wake(anchor.NotAfter)
 			for _, cross := range anchor.Cross {
 				p.wake(cross.NotAfter.Add(-authority.Day))
@@ -151,15 +151,15 @@ func (p *pass) wakeForTrust() {
 }
 
 func (p *pass) loads() []trust.Load {
-	return slices.Concat(p.clusterCA.plan.Loads, p.clientsCA.plan.Loads)
+	return slices.Concat(p.clusterCA.Plan.Loads, p.clientsCA.Plan.Loads)
 }
 
 // loadingOf tells a node how to load what is published. A process that keeps the trust that it was started with, and does not
 // verify the leaf that its node is given, is started with both at once: it connects to its own node, too.
 func loadingOf(p *pass, node model.Node, given leaf) publication.Loading {
 	d := &p.clusterCA
-	i := slices.IndexFunc(d.snapshot.Members, func(m trust.Member) bool { return m.ID == trust.MemberID(node.Pod) })
-	verifying := slices.DeleteFunc(slices.Clone(d.known), func(ca *x509.Certificate) bool { return !verifiesChain(ca, given.Chain, p.now) })
+	i := slices.IndexFunc(d.Snapshot.Members, func(m trust.Member) bool { return m.ID == trust.MemberID(node.Pod) })
+	verifying := slices.DeleteFunc(slices.Clone(d.Known), func(ca *x509.Certificate) bool { return !verifiesChain(ca, given.Chain, p.now) })
 	if issuanceOf(p) != trust.Offered || i < 0 || len(verifying) == 0 {
 		return p.loading()
 	}
@@ -169,7 +169,7 @@ func loadingOf(p *pass, node model.Node, given leaf) publication.Loading {
 			trusted = append(trusted, evidence.AnchorID(same))
 		}
 	}
-	member := d.snapshot.Members[i]
+	member := d.Snapshot.Members[i]
 	byRestart := p.published(node.Pod).Loading == publication.LoadByRestart || member.Published.Identity.Signer == ""
 	if slices.ContainsFunc(member.Roles, func(role trust.Role) bool { return mustStart(role, trusted, byRestart) }) {
 		return publication.LoadByRestart

@@ -180,8 +180,8 @@ func (p *pass) anchorFigures() []anchorFigure {
 	var list []anchorFigure
 	for _, kind := range kinds() {
 		d := p.domain(kind)
-		for _, anchor := range d.snapshot.Anchors {
-			if state := d.plan.States[anchor.ID]; state != trust.Absent {
+		for _, anchor := range d.Snapshot.Anchors {
+			if state := d.Plan.States[anchor.ID]; state != trust.Absent {
 				list = append(list, anchorFigure{authority: string(kind), fingerprint: string(anchor.ID), state: string(state)})
 			}
 		}

@@ -87,9 +87,9 @@ func (p *pass) rotationFigures() []rotationFigure {
 	for _, kind := range kinds() {
 		d := p.domain(kind)
 		r := rotationFigure{
-			authority: string(kind), phase: authorities.Words().PhaseOf(d.snapshot, d.plan), start: d.begun(),
-			deadline: d.plan.Deadline, blocked: blockedMembers(d.plan.Blockers),
-			apart: d.plan.Apart, behind: p.behind(kind),
+			authority: string(kind), phase: authorities.Words().PhaseOf(d.Snapshot, d.Plan), start: d.begun(),
+			deadline: d.Plan.Deadline, blocked: blockedMembers(d.Plan.Blockers),
+			apart: d.Plan.Apart, behind: p.behind(kind),
 		}
 		figures = append(figures, r)
 	}
@@ -115,7 +115,7 @@ func blockedMembers(blockers []trust.Blocker) map[trust.GuardName]int {
 
 // begun is when the authority to come was made, while another is still there.
 func (d *domain) begun() time.Time {
-	if target := d.Target(); target != nil && len(d.anchors()) > 1+len(d.Kept) {
+	if target := d.Target(); target != nil && len(d.Trusted()) > 1+len(d.Kept) {
 		return target.NotBefore.Add(pki.Backdate)
 	}
 	return time.Time{}
@@ -148,7 +148,7 @@ func (p *pass) behind(kind authorities.Kind) map[string]int {
 // clients hold.
 func (p *pass) restartsDue() map[string]time.Time {
 	due := map[string]time.Time{}
-	for _, load := range p.clusterCA.plan.Loads {
+	for _, load := range p.clusterCA.Plan.Loads {
 		if !load.Due.IsZero() {
 			due[string(load.Member)] = load.Due
 		}

@@ -23,8 +23,8 @@ func TestACAIsCalledByItsSHA256WhereverPeopleReadOfIt(t *testing.T) {
 	cert := ca.Certificate()
 	fingerprint := pki.FingerprintOf(cert)
 	d := &domain{kind: authorities.Cluster}
-	d.known = append(d.known, cert)
-	d.snapshot = trust.Snapshot{Issuing: evidence.AnchorID(cert), Anchors: []trust.Anchor{{ID: evidence.AnchorID(cert), Key: evidence.KeyID(cert)}}}
+	d.Known = append(d.Known, cert)
+	d.Snapshot = trust.Snapshot{Issuing: evidence.AnchorID(cert), Anchors: []trust.Anchor{{ID: evidence.AnchorID(cert), Key: evidence.KeyID(cert)}}}
 	_, collected := collecting()
 	announcer{recorder: collected}.authorityChanged(smallKafka(), authorities.Cluster, authority.Transition{Kind: authority.Created, Certificate: fingerprint})
 	event := ""

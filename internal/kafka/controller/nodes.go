@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,7 +73,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: node.Pod, certKey: node.Pod + ".crt", keyKey: node.Pod + ".key", labels: labels,
 		subject: pki.Subject{Organization: model.Organization, CommonName: p.cluster.CommonName()},
-		sans:    sans, identity: given.Cluster.Identity, interim: p.clusterCA.plan.Interim[trust.MemberID(node.Pod)],
+		sans:    sans, identity: given.Cluster.Identity, interim: p.clusterCA.Plan.Interim[trust.MemberID(node.Pod)],
 	})
 	if err != nil || !found {
 		return err
@@ -123,9 +124,9 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 func (p *pass) given(node model.Node) roles.Decided {
 	member := trust.MemberID(node.Pod)
 	return roles.Decided{
-		Cluster: p.clusterCA.plan.Publications[member],
-		Clients: p.clientsCA.plan.Publications[member],
-		Kept:    p.clusterCA.plan.Kept[member],
+		Cluster: p.clusterCA.Plan.Publications[member],
+		Clients: p.clientsCA.Plan.Publications[member],
+		Kept:    p.clusterCA.Plan.Kept[member],
 	}
 }
 
@@ -369,4 +370,13 @@ func (p *pass) presentCertificate(listener model.Listener) (listenercert.Checked
 		}
 	}
 	return listenercert.Checked{}, false
+}
+
+// problemsOf takes the problems out of an error that only a person can put
+// right; any other error is returned as it is.
+func problemsOf(err error) ([]authority.Problem, error) {
+	if invalid, is := errors.AsType[*authority.InvalidResourceError](err); is {
+		return invalid.Problems, nil
+	}
+	return nil, err
 }

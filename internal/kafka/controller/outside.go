@@ -246,7 +246,7 @@ func noteShortLife(p *pass, asked issuer.Request, issued *x509.Certificate) {
 
 // ofKeys are the known CA certificates of some keys.
 func (d *domain) ofKeys(keys ...trust.KeyID) []*x509.Certificate {
-	return slices.DeleteFunc(slices.Clone(d.known), func(cert *x509.Certificate) bool { return !slices.Contains(keys, evidence.KeyID(cert)) })
+	return slices.DeleteFunc(slices.Clone(d.Known), func(cert *x509.Certificate) bool { return !slices.Contains(keys, evidence.KeyID(cert)) })
 }
 
 // renewalIsDue reports whether a leaf is to be issued again, because all trust another CA that is to sign from now on, or
@@ -275,7 +275,7 @@ func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool
 // awaitsItsCA reports whether a leaf was issued by a CA that caCert does not name. CertificateNotAdopted reports that. Validity
 // does not matter: a leaf below an intermediate that has expired is of a known CA.
 func awaitsItsCA(p *pass, issued []*x509.Certificate) bool {
-	return !slices.ContainsFunc(p.clusterCA.known, func(ca *x509.Certificate) bool {
+	return !slices.ContainsFunc(p.clusterCA.Known, func(ca *x509.Certificate) bool {
 		return slices.ContainsFunc(issued, func(cert *x509.Certificate) bool { return pki.SignedBy(cert, ca) })
 	})
 }

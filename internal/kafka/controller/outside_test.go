@@ -27,7 +27,7 @@ func TestALeafAwaitsItsCAWhileNoKnownOneHasSignedIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := signing(root)
-			p.now, p.clusterCA.known = noon().Add(2*time.Hour), []*x509.Certificate{root.Certificate()}
+			p.now, p.clusterCA.Known = noon().Add(2*time.Hour), []*x509.Certificate{root.Certificate()}
 			if got := awaitsItsCA(p, c.issued); got != c.want {
 				t.Errorf("it awaits its CA: %t, want %t", got, c.want)
 			}

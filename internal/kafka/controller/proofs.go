@@ -39,7 +39,7 @@ func (p *pass) proofs(ctx context.Context, node model.Node, own leaf, trusts map
 	leaves := map[pki.KeyID]*x509.Certificate{}
 	for _, kind := range kinds() {
 		d := p.domain(kind)
-		for _, anchor := range publication.InDoubt(domainOf(kind), d.known, listening) {
+		for _, anchor := range publication.InDoubt(domainOf(kind), d.Known, listening) {
 			key := pki.KeyIDOf(anchor)
 			entry := publication.ProofEntry(key.String())
 			present := authority.StoredLeaf{Certificates: stored[entry+".crt"], Key: stored[entry+".key"]}

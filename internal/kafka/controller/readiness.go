@@ -75,7 +75,7 @@ func (p *pass) blocked() wanted {
 	var messages []string
 	for _, kind := range kinds() {
 		d := p.domain(kind)
-		if d.plan.States != nil && authorities.Words().PhaseOf(d.snapshot, d.plan) == rotation.Blocked {
+		if d.Plan.States != nil && authorities.Words().PhaseOf(d.Snapshot, d.Plan) == rotation.Blocked {
 			messages = append(messages, fmt.Sprintf("the rotation of the %s is blocked: %s", kind, d.message(p.kafka.Name)))
 		}
 	}

@@ -153,13 +153,13 @@ func TestNothingIsBegunWhileNodesCannotBeAsked(t *testing.T) {
 		"there is no certificate, and the CA needs a person": {func(*pass) {}, true},
 		"there is a certificate":                             {func(p *pass) { p.secrets[own] = corev1.Secret{} }, false},
 		"somebody else's Secret stands there":                {func(p *pass) { p.foreign = []foreignObject{{objectID: secretObject(own)}} }, false},
-		"the CA is well":                                     {func(p *pass) { p.clusterCA.refused = nil }, false},
+		"the CA is well":                                     {func(p *pass) { p.clusterCA.Problems = nil }, false},
 		"a key is at hand":                                   {func(p *pass) { p.clusterCA.Keys = []pki.Authority{ca} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := passOf(smallKafka(), nil)
-			p.secrets, p.clusterCA.refused = map[string]corev1.Secret{}, []authority.Problem{{Object: "Secret my-cluster-ca"}}
+			p.secrets, p.clusterCA.Problems = map[string]corev1.Secret{}, []authority.Problem{{Object: "Secret my-cluster-ca"}}
 			c.change(p)
 			if got := p.cannotAsk(); got != c.want {
 				t.Errorf("it cannot ask: %t", got)

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -56,7 +55,7 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 	}
 	latest := make([]rotation.Record, 0, len(kinds()))
 	for _, kind := range kinds() {
-		latest = append(latest, r.records.Latest(p.kafka.UID, p.recordOf(kind), p.domain(kind).plan))
+		latest = append(latest, r.records.Latest(p.kafka.UID, p.recordOf(kind), p.domain(kind).Plan))
 	}
 	data, long := records.Encode(latest)
 	if data == nil {
@@ -139,16 +138,9 @@ func (r *Reconciler) readRecords(ctx context.Context, p *pass) (map[string]rotat
 
 func (p *pass) recordOf(kind authorities.Kind) rotation.Record {
 	d := p.domain(kind)
-	record := rotation.Record{
-		Words: authorities.Words(), Cluster: p.kafka.Name, Domain: string(kind), Snapshot: d.snapshot,
-		Anchors:  d.names(),
-		Members:  map[trust.MemberID]rotation.MemberFacts{},
-		Versions: p.versions(kind),
-
-		UserProvided: model.CASpec(p.caSpec(kind)).Source == authority.UserProvided,
-		Refused:      d.refusal(),
-	}
-	for _, member := range d.snapshot.Members {
+	record := d.Record(authorities.Words(), p.kafka.Name, string(kind))
+	record.Versions = p.versions(kind)
+	for _, member := range d.Snapshot.Members {
 		record.Members[member.ID] = p.factsOf(string(member.ID))
 	}
 	return record
@@ -185,7 +177,7 @@ func (p *pass) factsOf(member string) rotation.MemberFacts {
 		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(p.operator.leaf).String(), p.operator.leaf.NotAfter
 		return facts
 	}
-	for _, load := range p.clusterCA.plan.Loads {
+	for _, load := range p.clusterCA.Plan.Loads {
 		if string(load.Member) == member && !load.Due.IsZero() {
 			facts.RestartDue = load.Due
 		}

@@ -24,9 +24,9 @@ import (
 func inRotation(now time.Time) *pass {
 	p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "uid"}}, nil)
 	p.clusterCA.kind, p.clientsCA.kind = authorities.Cluster, authorities.Clients
-	p.clusterCA.snapshot = rotationtest.AtRest(1, rotationtest.Replaced).Snapshot
-	p.clusterCA.snapshot.Now, p.clientsCA.snapshot.Now = now, now
-	p.clusterCA.plan = trust.Decide(p.clusterCA.snapshot)
+	p.clusterCA.Snapshot = rotationtest.AtRest(1, rotationtest.Replaced).Snapshot
+	p.clusterCA.Snapshot.Now, p.clientsCA.Snapshot.Now = now, now
+	p.clusterCA.Plan = trust.Decide(p.clusterCA.Snapshot)
 	return p
 }
 

@@ -226,7 +226,7 @@ type listenerCertificates map[publication.Role][]string
 // listenerCertificates are what clients of each TLS listener have to trust: the
 // custom certificate, or what applications are given of the cluster CA.
 func (p *pass) listenerCertificates() listenerCertificates {
-	anchors := p.clusterCA.certificates(p.clusterCA.plan.Application)
+	anchors := p.clusterCA.Known.Certificates(p.clusterCA.Plan.Application)
 	given := make([]string, 0, len(anchors))
 	for _, cert := range anchors {
 		given = append(given, string(pki.EncodeBundle(cert)))

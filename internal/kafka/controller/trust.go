@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"crypto/x509"
 	"slices"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/roles"
-	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -32,58 +30,43 @@ const (
 
 // domain is one authority with the trust in it.
 type domain struct {
-	authority.Decision
+	decided.Decided
 
 	kind authorities.Kind
+	// input is what the authority was decided from.
+	input authority.Input
 	// made is a key that a decision of the pass has demanded.
 	made pki.PrivateKey
-	// usersText is true of a CA whose ca.crt the user writes.
-	usersText bool
-	// refused is what a person has to put right in its Secrets.
-	refused []authority.Problem
 	// remarks name what somebody put into its Secrets and is ignored.
 	remarks []authority.Remark
-	// known are the CA certificates of the snapshot.
-	known    decided.Known
-	snapshot trust.Snapshot
-	plan     trust.Plan
 }
 
 // decideTrust decides, for both authorities, whom to trust and who signs, from
 // what is written and from what the agents have said.
 func (p *pass) decideTrust() {
 	cluster := p.evidence()
+	var lost []trust.MemberID
 	for _, kind := range kinds() {
 		d := p.domain(kind)
-		of := evidence.Domain{
-			Name: domainOf(kind), Authority: d.Decision,
-			Stored:           authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name))),
-			ApplicationSince: p.applicationSince(kind, d.Published),
-			Retirement:       retirementOf(kind),
-		}
-		d.kind, d.known = kind, evidence.Known(cluster, of)
 		cluster.Policy.Issuance = issuanceBy(p, kind)
-		snapshot := evidence.Snapshot(cluster, of, d.known)
-		if of.Name != cluster.Own {
-			markLost(snapshot.Members, p.clusterCA.plan)
-		}
-		d.snapshot = p.recorded[string(kind)].Lasting(snapshot, p.made)
-		d.plan = trust.Decide(d.snapshot)
-		d.usersText = model.CASpec(p.caSpec(kind)).Source == authority.UserProvided
-		if d.usersText {
-			d.plan.Application = d.snapshot.Application.Anchors // it is the user who writes it
+		seen := &decided.Seen{CA: d.input, Members: cluster, Lost: lost, Before: p.recorded[string(kind)], Made: p.made}
+		of := decided.Kind{Name: domainOf(kind), Own: contract.ClusterDomain, Retirement: retirementOf(kind)}
+		d.kind, d.Decided = kind, *of.Trust(seen, d.Decision, d.Problems)
+		if kind == authorities.Cluster {
+			lost = lostBy(d.Plan)
 		}
 	}
 }
 
-// markLost marks the members whose Secret cannot be written in any domain, because that of
-// their certificates cannot sign for it.
-func markLost(members []trust.Member, own trust.Plan) {
-	for i := range members {
-		members[i].SecretLost = slices.ContainsFunc(own.Stranded, func(a trust.Apart) bool {
-			return a.Member == members[i].ID && a.Reason == trust.SecretLost
-		})
+// lostBy are the members whose Secret cannot be written in any domain, because that of their certificates cannot sign for it.
+func lostBy(own trust.Plan) []trust.MemberID {
+	var lost []trust.MemberID
+	for _, stranded := range own.Stranded {
+		if stranded.Reason == trust.SecretLost {
+			lost = append(lost, stranded.Member)
+		}
 	}
+	return lost
 }
 
 // trustMoves reports whether a domain knows other anchors than its target and those
@@ -193,60 +176,10 @@ func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
 	}
 }
 
-// applicationSince is when what applications read of an authority has changed last.
-func (p *pass) applicationSince(kind authorities.Kind, published []*x509.Certificate) time.Time {
-	stored := p.stored(kind.TrustedCertsSecret(p.kafka.Name))
-	if p.domain(kind).Held {
-		return decided.RememberedSince(stored)
-	}
-	return decided.ApplicationSince(stored, published, p.now)
-}
-
-// applyAnchors writes the Secret with the anchors that pods mount.
-func (r *Reconciler) applyAnchors(ctx context.Context, p *pass, kind authorities.Kind) error {
-	d := p.domain(kind)
-	name := kind.TrustedCertsSecret(p.kafka.Name)
-	stored := p.stored(name)
-	err := r.writeSecret(ctx, p, kube.SecretIntent{
-		Namespace: p.kafka.Namespace, Name: name,
-		Labels:      p.cluster.ComponentLabels(model.AuthorityComponent()),
-		Annotations: decided.ApplicationAnnotations(stored, d.certificates(d.plan.Application), p.now),
-		Owners:      ownerReferences(&p.kafka),
-		Data:        authority.TrustedCerts(stored, d.anchors()),
-	})
-	if err != nil {
-		return err
-	}
-	r.trustChanged(&p.kafka, kind, d)
-	return nil
-}
-
-// anchors are what the trusted-certs Secret shall hold.
-func (d *domain) anchors() []authority.Anchor { return d.known.Anchors(d.plan) }
-
-// certificates are those of the anchors that are known.
-func (d *domain) certificates(ids []trust.AnchorID) []*x509.Certificate {
-	return d.known.Certificates(ids)
-}
-
 // signer is the authority with the key, if that is at hand.
 func (d *domain) signer(key trust.KeyID) (pki.Authority, bool) {
-	for _, ca := range d.Keys {
-		if evidence.KeyID(ca.Certificate()) == key {
-			return ca, true
-		}
-	}
-	return pki.Authority{}, false
-}
-
-// crosses are the cross certificates that the identity sends along: those of the
-// authority, and, of an authority that is no more, those that were sent so far.
-func (d *domain) crosses(identity trust.Identity, stored []*x509.Certificate) []*x509.Certificate {
-	crosses := evidence.Crosses(d.known, d.snapshot.Now, identity, d.Crosses)
-	if len(crosses) == len(identity.Cross) {
-		return crosses
-	}
-	return evidence.Crosses(d.known, d.snapshot.Now, identity, slices.Concat(d.Crosses, stored))
+	signer := d.SignerBy(key)
+	return signer, !signer.IsZero()
 }
 
 // accepted reports whether the operator accepts nodes by the anchor: by every one
@@ -256,7 +189,7 @@ func (d *domain) accepted(anchor trust.Anchor) bool {
 	if !anchor.Compromised {
 		return true
 	}
-	for _, member := range d.snapshot.Members {
+	for _, member := range d.Snapshot.Members {
 		for _, role := range member.Roles {
 			if member.Kind != trust.Node || !role.Presents || role.Plane.Identity == trust.AtStart {
 				continue

@@ -30,13 +30,10 @@ func (r *Reconciler) checkTopics(ctx context.Context, p *pass) error {
 	case err == nil:
 		err = refuseTopics(p, limits, held)
 	}
-	if err == nil || !p.standOn() {
+	if err == nil || !p.standFor(err) {
 		return err
 	}
 	p.wake(p.now.Add(kube.Unwatched)) // no event tells of a change of a topic
-	p.invalid = err
-	p.keepCustomCertificates()
-	p.decideTrust()
 	return nil
 }
 

@@ -18,20 +18,20 @@ func TestAPassBeginsWhenTrustMovesOnByTimeAlone(t *testing.T) {
 		change func(p *pass)
 		want   time.Time
 	}{
-		"a restart that somebody waits for has to be done": {func(p *pass) { p.clusterCA.plan.Loads = []trust.Load{{Due: at(1)}} }, at(1)},
-		"one of the clients CA":                            {func(p *pass) { p.clientsCA.plan.Loads = []trust.Load{{Due: at(2)}} }, at(2)},
+		"a restart that somebody waits for has to be done": {func(p *pass) { p.clusterCA.Plan.Loads = []trust.Load{{Due: at(1)}} }, at(1)},
+		"one of the clients CA":                            {func(p *pass) { p.clientsCA.Plan.Loads = []trust.Load{{Due: at(2)}} }, at(2)},
 		"one that nobody waits for may be done in the next window": {
-			func(p *pass) { p.clusterCA.plan.Loads = []trust.Load{{Remainder: true}} }, at(3),
+			func(p *pass) { p.clusterCA.Plan.Loads = []trust.Load{{Remainder: true}} }, at(3),
 		},
 		"a guard has been shut for long": {
-			func(p *pass) { p.clusterCA.plan.Blockers = []trust.Blocker{{Since: at(4)}} }, at(4).Add(rotation.Patience),
+			func(p *pass) { p.clusterCA.Plan.Blockers = []trust.Blocker{{Since: at(4)}} }, at(4).Add(rotation.Patience),
 		},
 		"applications have had their time": {func(p *pass) {
-			p.clientsCA.snapshot.Application.Since, p.clientsCA.snapshot.Policy.Lead = at(5), time.Hour
+			p.clientsCA.Snapshot.Application.Since, p.clientsCA.Snapshot.Policy.Lead = at(5), time.Hour
 		}, at(5).Add(time.Hour)},
-		"an anchor ends": {func(p *pass) { p.clientsCA.snapshot.Anchors = []trust.Anchor{{NotAfter: at(6)}} }, at(6)},
+		"an anchor ends": {func(p *pass) { p.clientsCA.Snapshot.Anchors = []trust.Anchor{{NotAfter: at(6)}} }, at(6)},
 		"a cross certificate is to be taken off": {func(p *pass) {
-			p.clusterCA.snapshot.Anchors = []trust.Anchor{{Cross: []trust.Cross{{NotAfter: at(7)}}}}
+			p.clusterCA.Snapshot.Anchors = []trust.Anchor{{Cross: []trust.Cross{{NotAfter: at(7)}}}}
 		}, at(7).Add(-authority.Day)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestNoPassBeginsForAWindowWhileNoRestartMayWaitForIt(t *testing.T) {
 	t.Parallel()
 	p := passOf(smallKafka(), nil)
 	p.window.Next = noon().AddDate(0, 0, 3)
-	p.clusterCA.plan.Loads = []trust.Load{{Due: noon().AddDate(0, 0, 1)}}
-	p.clusterCA.plan.Blockers = []trust.Blocker{{}}
+	p.clusterCA.Plan.Loads = []trust.Load{{Due: noon().AddDate(0, 0, 1)}}
+	p.clusterCA.Plan.Blockers = []trust.Blocker{{}}
 	p.wakeForTrust()
 	for _, at := range []time.Time{p.window.Next, (time.Time{}).Add(rotation.Patience)} {
 		if slices.ContainsFunc(p.wakeAt, at.Equal) {

@@ -195,8 +195,8 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 	liar := trust.Apart{Member: "my-dual-1", Reason: trust.UnknownClaims, What: "my-dual-1 agent claims"}
 	late := trust.Apart{Member: "my-dual-1", Reason: trust.NoSigner, What: "my-dual-1 has none"}
 	p := &pass{observation: &observation{}}
-	p.clusterCA.plan = trust.Plan{Apart: []trust.Apart{liar, late}}
-	p.clientsCA.plan = trust.Plan{Apart: []trust.Apart{liar}}
+	p.clusterCA.Plan = trust.Plan{Apart: []trust.Apart{liar, late}}
+	p.clientsCA.Plan = trust.Plan{Apart: []trust.Apart{liar}}
 
 	list := p.apartWarnings()
 
@@ -223,7 +223,7 @@ func TestWhatNobodyReadsOfAnAgentIsKept(t *testing.T) {
 	long := &agentclient.TooLongError{Path: agent.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}
 	r := New(Options{Connector: talkative{failure: long}, Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
 	p := passOf(&kafkav1.Kafka{}, nil)
-	p.clusterCA.snapshot.Anchors = []trust.Anchor{{ID: "a"}}
+	p.clusterCA.Snapshot.Anchors = []trust.Anchor{{ID: "a"}}
 	about := r.aboutStores(p, []*corev1.Pod{readyPod("a")})
 	r.put(t.Context(), p, worthwhile, about.questions)
 	if got := about.answers[0]; got.known || got.unreadable != long.Error() {

@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/probe/members"
 )
 
 // CAs are those of a cluster, by plane, which sign.
@@ -61,6 +61,11 @@ func (e Etcd) Rotate(ctx context.Context, flags ...string) error {
 
 func (e Etcd) plugin(command string, flags ...string) []string {
 	return append([]string{"run", "./cmd/kubectl-keyturn", command, "etcd/" + e.Name, "--namespace", e.Namespace, "--operator-namespace", OperatorNamespace}, flags...)
+}
+
+// Probe has the plugin probe the cluster as an application does. The error has the account where clients were harmed.
+func (e Etcd) Probe(ctx context.Context, access string, duration time.Duration) error {
+	return e.Kube.runGo(ctx, nil, "run", "./cmd/kubectl-keyturn", "probe", "etcd/"+e.Name, "--namespace", e.Namespace, "--access", access, "--duration", duration.String())
 }
 
 // PlannedRestarts are how often each member is to be started again, as the plugin says for a change.
@@ -182,42 +187,13 @@ func (e Etcd) UntilTrustedAlone(ctx context.Context, before map[contract.Plane]p
 	})
 }
 
-var errNoCredentials = errors.New("it has no CA")
-
 // Application is how an application connects that reads the Secret of its EtcdAccess anew for each connection.
 func (e Etcd) Application(ctx context.Context, access types.NamespacedName) *tls.Config {
-	read := func() (*corev1.Secret, error) {
+	return members.Application(func() (*corev1.Secret, error) {
 		secret := &corev1.Secret{}
 		if err := e.Kube.Get(ctx, access, secret); err != nil {
 			return nil, fmt.Errorf("reading the Secret of EtcdAccess %s: %w", access, err)
 		}
 		return secret, nil
-	}
-	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies, by what the Secret has now
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			secret, err := read()
-			if err != nil {
-				return nil, err
-			}
-			certificate, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-			return &certificate, err
-		},
-		VerifyConnection: func(state tls.ConnectionState) error {
-			secret, err := read()
-			if err != nil {
-				return err
-			}
-			roots, between := x509.NewCertPool(), x509.NewCertPool()
-			if !roots.AppendCertsFromPEM(secret.Data["ca.crt"]) {
-				return fmt.Errorf("verifying a member by Secret %s: %w", access, errNoCredentials)
-			}
-			for _, above := range state.PeerCertificates[1:] {
-				between.AddCert(above)
-			}
-			_, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: state.ServerName, Roots: roots, Intermediates: between})
-			return err
-		},
-	}
+	})
 }

@@ -28,13 +28,13 @@ type EtcdPort struct {
 func (l *EtcdLoad) Served(ctx context.Context) (map[EtcdPort]*x509.Certificate, error) {
 	served := map[EtcdPort]*x509.Certificate{}
 	for _, plane := range contract.Planes() {
-		config, err := l.members.etcd.client(ctx, plane)
+		config, err := l.etcd.client(ctx, plane)
 		if err != nil {
 			return nil, err
 		}
-		for _, member := range l.members.names() {
+		for _, member := range l.voters.Names() {
 			port := EtcdPort{member, plane}
-			if served[port], err = l.members.presented(ctx, port, config); err != nil {
+			if served[port], err = l.presented(ctx, port, config); err != nil {
 				return nil, err
 			}
 		}
@@ -61,18 +61,12 @@ func (l *EtcdLoad) UntilServed(ctx context.Context, before map[EtcdPort]*x509.Ce
 	}
 }
 
-func (m *etcdMembers) names() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Sorted(maps.Keys(m.pods))
-}
-
-func (m *etcdMembers) presented(ctx context.Context, port EtcdPort, config *tls.Config) (*x509.Certificate, error) {
+func (l *EtcdLoad) presented(ctx context.Context, port EtcdPort, config *tls.Config) (*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeLimit)
 	defer cancel()
 	number, _, _ := greeting(port.Plane)
-	host := m.etcd.names().Host(port.Member)
-	conn, err := m.dial(ctx, net.JoinHostPort(host, strconv.Itoa(number)))
+	host := l.etcd.names().Host(port.Member)
+	conn, err := l.voters.Dial(ctx, net.JoinHostPort(host, strconv.Itoa(number)))
 	if err != nil {
 		return nil, err
 	}

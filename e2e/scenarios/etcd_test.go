@@ -4,14 +4,19 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -20,9 +25,10 @@ import (
 // the cluster's client CA alone.
 func etcdCreated(s *stage) {
 	s.fromScratch()
-	s.operatorForEtcd()
+	s.operatorForEtcdWith(map[string]any{"enabled": true, "access": map[string]any{"enabled": true}})
 	etcd := harness.Etcd{Kube: s.kube, Namespace: s.kafka.Namespace, Name: clusterName}
-	search := etcd.KeySearch()
+	application := types.NamespacedName{Namespace: etcd.Namespace, Name: "my-app"}
+	search := etcd.KeySearch(application)
 	var before pki.Fingerprint
 	for _, size := range []int32{1, 3} {
 		what := fmt.Sprintf("%d members", size)
@@ -48,6 +54,7 @@ func etcdCreated(s *stage) {
 			before = now
 		}
 		if size > 1 {
+			s.etcdByThePlugin(etcd, application)
 			s.plantedKeyIsFound(etcd)
 		}
 		s.step(what+" deleted", func() error { return etcd.Delete(s.ctx) })
@@ -56,6 +63,31 @@ func etcdCreated(s *stage) {
 			s.Errorf("Secrets %v of the deleted cluster are left in the operator's namespace: %v", left, err)
 		}
 	}
+}
+
+// etcdByThePlugin has the plugin probe a cluster as an application, and plan a replacement of its client CA.
+func (s *stage) etcdByThePlugin(etcd harness.Etcd, application types.NamespacedName) {
+	s.Helper()
+	const duration = 5 * time.Second
+	s.must(s.kube.Create(s.ctx, &keyturnv1alpha1.EtcdAccess{
+		ObjectMeta: metav1.ObjectMeta{Namespace: application.Namespace, Name: application.Name},
+		Spec:       keyturnv1alpha1.EtcdAccessSpec{Cluster: keyturnv1alpha1.EtcdClusterReference{Name: etcd.Name, Namespace: etcd.Namespace}},
+	}))
+	s.step("an application has credentials", func() error { return s.untilAccess(application, model.SecretReady) })
+	s.step("a probe is harmed by nothing", func() error { return etcd.Probe(s.ctx, application.Name, duration) })
+	s.plansOneRestart(etcd, contract.ClientPlane)
+}
+
+// plansOneRestart holds that a plan for another key of a CA has one restart of each of three members.
+func (s *stage) plansOneRestart(etcd harness.Etcd, plane contract.Plane) {
+	s.Helper()
+	s.step("a plan foretells one restart of each member", func() error {
+		planned, err := etcd.PlannedRestarts(s.ctx, "--replace", string(plane)+"-ca")
+		if one := slices.Repeat([]int{1}, 3); err == nil && !slices.Equal(slices.Collect(maps.Values(planned)), one) {
+			s.Errorf("the plan says that members are restarted so often: %v", planned)
+		}
+		return err
+	})
 }
 
 // reportLoaded compares what the status says that members have loaded with what they present to a client.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/keyturn/keyturn/e2e/harness"
-	"github.com/keyturn/keyturn/e2e/harness/etcdload"
+	"github.com/keyturn/keyturn/internal/probe/etcdload"
 )
 
 // underEtcdLoad starts clients of an etcd cluster; they work until the scenario ends or

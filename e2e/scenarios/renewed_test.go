@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/e2e/harness"
-	"github.com/keyturn/keyturn/e2e/harness/etcdload"
+	"github.com/keyturn/keyturn/internal/probe/etcdload"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
 )

@@ -39,6 +39,9 @@ type probeOptions struct {
 	keep     bool
 	identity target.Identification
 	kinds    []string
+	// connect and access are for etcd clusters: the EtcdAccess whose Secret clients connect with.
+	connect connector
+	access  string
 }
 
 // errProbeHarmed is a probe that ran and found clients harmed.
@@ -67,9 +70,9 @@ func judged(result probe.Result) error {
 }
 
 func newProbeCommand(config *kubeconfig, connect connector, draw Draw) *cobra.Command {
-	o := &probeOptions{draw: draw, config: config, clock: clock.RealClock{}}
+	o := &probeOptions{draw: draw, config: config, clock: clock.RealClock{}, connect: connect}
 	cmd := &cobra.Command{
-		Use:   "probe kafka/NAME",
+		Use:   "probe (kafka/NAME | etcd/NAME --access NAME)",
 		Short: "Run real clients against a cluster and count what they lose",
 		Long: `Runs producers and consumers with several kinds of trust side by side, opens
 fresh connections to every node each second, and counts records that were lost,
@@ -89,10 +92,16 @@ A kind may name its listener, as in mtls@mtls. The kinds are:
   mtls           all-crt, on a listener that wants a client certificate; keeps it
   mtls-reissued  the same, with a certificate from whatever the clients CA is at that time
   scram          all-crt, on a listener that wants user and password
-  plain          no TLS`,
+  plain          no TLS
+
+Of an etcd cluster, 16 writers repeat each write until its outcome is known, readers read
+what they write, and a fresh connection is opened to every member each second. Clients
+connect with the Secret of an EtcdAccess, as it is at each connection. The history of each
+key is checked: none may be one that no register has. The keys are deleted at the end.`,
 		Example: `  kubectl keyturn probe kafka/my-cluster -n kafka --duration 5m
-  kubectl keyturn probe kafka/my-cluster -n kafka --kinds pinned,all-crt,mtls@mtls -o json`,
-		Args:              oneKafka,
+  kubectl keyturn probe kafka/my-cluster -n kafka --kinds pinned,all-crt,mtls@mtls -o json
+  kubectl keyturn probe etcd/my-cluster -n etcd --access my-app --duration 5m`,
+		Args:              oneCluster,
 		PreRunE:           o.check,
 		ValidArgsFunction: completeKafka(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -105,6 +114,7 @@ A kind may name its listener, as in mtls@mtls. The kinds are:
 
 func (o *probeOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	flags.StringVar(&o.access, "access", "", "of etcd: the EtcdAccess whose Secret the clients connect with")
 	flags.StringVar(&o.listener, "listener", "", "listener of the kinds that name none (default: the first suitable one)")
 	flags.StringSliceVar(&o.kinds, "kinds", []string{probe.KindPinned, probe.KindBundle, probe.KindAll}, "kinds of client, each KIND or KIND@LISTENER")
 	flags.DurationVar(&o.duration, "duration", time.Minute, "how long to send; ctrl-c stops earlier")
@@ -142,7 +152,10 @@ func completeKinds(_ *cobra.Command, _ []string, begun string) ([]string, cobra.
 }
 
 // check wants options that can be followed.
-func (o *probeOptions) check(cmd *cobra.Command, _ []string) error {
+func (o *probeOptions) check(cmd *cobra.Command, args []string) error {
+	if isOfEtcd(args) && o.access == "" {
+		return misused(cmd, errWhichAccess)
+	}
 	if o.output != "" {
 		if err := checkOutput(o.output); err != nil {
 			return misused(cmd, err)
@@ -162,6 +175,13 @@ func (o *probeOptions) check(cmd *cobra.Command, _ []string) error {
 // run probes until the duration has passed or a person ends it; both give an
 // account.
 func (o *probeOptions) run(ctx context.Context, resource string, out io.Writer) error {
+	if name, is := strings.CutPrefix(resource, etcdPrefix); is {
+		connection, err := o.connect()
+		if err != nil {
+			return err
+		}
+		return o.probeEtcd(ctx, etcdCluster{connection, name}, out)
+	}
 	name, err := clusterName(resource)
 	if err != nil {
 		return err
@@ -225,6 +245,16 @@ func (o *probeOptions) wait(ctx context.Context, running *probe.Probe, show func
 		case <-ticker.C():
 			show(running.Snapshot())
 		}
+	}
+}
+
+// waitFor waits until the time has passed.
+func (o *probeOptions) waitFor(ctx context.Context) {
+	end := o.clock.NewTimer(o.duration)
+	defer end.Stop()
+	select {
+	case <-ctx.Done():
+	case <-end.C():
 	}
 }
 

@@ -73,7 +73,7 @@ func exitCode(err error) int {
 	if _, is := errors.AsType[refusedError](err); is {
 		return exitRefused
 	}
-	if errors.Is(err, errProbeHarmed) {
+	if errors.Is(err, errProbeHarmed) || errors.Is(err, errEtcdProbeHarmed) {
 		return exitHarmed
 	}
 	return exitFailed

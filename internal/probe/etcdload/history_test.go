@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/e2e/harness/etcdload"
+	"github.com/keyturn/keyturn/internal/probe/etcdload"
 )
 
 const (

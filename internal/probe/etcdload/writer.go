@@ -3,7 +3,6 @@ package etcdload
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // chapter is how often a writer writes one key before it takes the next: the check of a
@@ -30,18 +29,18 @@ func (w *writer) write(ctx context.Context) {
 	}
 	w.written++
 	key, value := w.load.key(w.id), fmt.Sprintf("%d.%d", w.id, w.written)
-	begun, since := w.load.history.Now(), time.Now()
+	begun, since := w.load.history.Now(), w.load.options.Clock.Now()
 	for !w.attempt(ctx, key, value) {
-		if time.Since(since) > w.load.options.Deadline || ctx.Err() != nil {
+		if w.load.options.Clock.Since(since) > w.load.options.Deadline || ctx.Err() != nil {
 			w.load.history.MayHaveWritten(w.id, key, value, begun)
 			w.load.account.failed()
 			return
 		}
 		w.load.account.retried()
-		pause(ctx, w.load.options.Pause)
+		w.load.pause(ctx)
 	}
 	w.load.history.Wrote(w.id, key, value, begun)
-	w.load.account.wrote(since, time.Now())
+	w.load.account.wrote(since, w.load.options.Clock.Now())
 }
 
 // attempt reports whether the value is known to be written.

@@ -60,11 +60,7 @@ const (
 )
 
 // note counts a connection, nil being one over which the member answered.
-func (c *connections) note(who, endpoint string, err error) {
-	c.noteAt(time.Now(), who, endpoint, err)
-}
-
-func (c *connections) noteAt(now time.Time, who, endpoint string, err error) {
+func (c *connections) note(now time.Time, who, endpoint string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := report.Handshakes{Who: who, Node: endpoint, Phase: c.phase}

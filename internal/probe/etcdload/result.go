@@ -36,7 +36,7 @@ func (l *Load) Finish(ctx context.Context) Result {
 func (l *Load) finish(ctx context.Context, from Store) Result {
 	close(l.stop)
 	l.working.Wait()
-	result := Result{Account: l.account.close(time.Now())}
+	result := Result{Account: l.account.close(l.options.Clock.Now())}
 	keys := l.history.Keys()
 	result.Keys = len(keys)
 	for _, key := range keys {
@@ -52,9 +52,9 @@ func (l *Load) finish(ctx context.Context, from Store) Result {
 // lookAgain reads a key until the deadline of a write.
 func (l *Load) lookAgain(ctx context.Context, from Store, key string) error {
 	const client = Writers + Readers
-	for since := time.Now(); ; pause(ctx, l.options.Pause) {
+	for since := l.options.Clock.Now(); ; l.pause(ctx) {
 		err := l.look(ctx, from, client, key)
-		if err == nil || ctx.Err() != nil || time.Since(since) > l.options.Deadline {
+		if err == nil || ctx.Err() != nil || l.options.Clock.Since(since) > l.options.Deadline {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
@@ -55,7 +56,7 @@ func TestConnectionsAreCountedByWhatBecameOfThem(t *testing.T) {
 			defer cancel()
 			counts := newConnections()
 			counts.setPhase("phase")
-			counts.note(Fresh, endpoint, connect(ctx, c.options, endpoint))
+			counts.note(time.Now(), Fresh, endpoint, connect(ctx, c.options, endpoint))
 			seen, refusals := counts.record()
 			c.want.Who, c.want.Node, c.want.Phase = Fresh, endpoint, "phase"
 			if diff := cmp.Diff([]report.Handshakes{c.want}, seen); diff != "" {
@@ -87,12 +88,30 @@ func TestAMemberThatStopsRefusesNobody(t *testing.T) {
 			t.Parallel()
 			counts, now := newConnections(), time.Now()
 			for range clients {
-				counts.noteAt(now, Working, "member", io.EOF)
+				counts.note(now, Working, "member", io.EOF)
 				now = now.Add(test.apart)
 			}
 			if _, refusals := counts.record(); len(refusals) != test.refused {
 				t.Errorf("%d connections count as refused, want %d", len(refusals), test.refused)
 			}
 		})
+	}
+}
+
+func TestClientsThatNoMemberAcceptsAreToldWhy(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(nil)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	var dialer net.Dialer
+	options := Defaults(clock.RealClock{})
+	options.Endpoints = []string{endpoint}
+	options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+	options.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", server.Listener.Addr().String())
+	}
+	if kind, reason := verdict.Of(Try(t.Context(), options)); kind != verdict.Refused || reason != verdict.UnknownAuthority {
+		t.Errorf("they are told that the connection was %v, because of %q", kind, reason)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // memory is a store that can lose writes, answer with old values, and leave clients
@@ -83,7 +85,7 @@ func (m *memory) set(which *bool, to bool) {
 func played(t *testing.T, m *memory, happens func(context.Context)) Result {
 	t.Helper()
 	m.values = map[string][]Versioned{}
-	options := Defaults()
+	options := Defaults(clock.RealClock{})
 	options.Prefix = "load"
 	load := newLoad(options)
 	load.begin(t.Context(), func(int) Store { return m })
@@ -168,4 +170,13 @@ func TestAKeyThatCannotBeReadAtTheEndIsAProblem(t *testing.T) {
 			t.Errorf("%d problems of %d keys, %d failed writes", len(result.Problems), result.Keys, result.Failed)
 		}
 	})
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
+	"k8s.io/utils/clock"
 )
 
 // Writers and Readers are how many clients there are of each kind.
@@ -37,15 +38,16 @@ type Options struct {
 	// Interval is the time between two operations of a client, and between two fresh
 	// connections to a member.
 	Interval, FreshInterval time.Duration
+	Clock                   clock.WithTicker
 	// Attempt limits one attempt of an operation, Deadline a logical write, and Pause is the
 	// time between two attempts.
 	Attempt, Deadline, Pause time.Duration
 }
 
-// Defaults are the options that scenarios begin with.
-func Defaults() Options {
+// Defaults are the options that probes and scenarios begin with.
+func Defaults(clock clock.WithTicker) Options {
 	return Options{
-		Interval: 100 * time.Millisecond, FreshInterval: time.Second,
+		Clock: clock, Interval: 100 * time.Millisecond, FreshInterval: time.Second,
 		Attempt: 2 * time.Second, Deadline: 10 * time.Second, Pause: 50 * time.Millisecond,
 	}
 }
@@ -90,7 +92,7 @@ func Start(ctx context.Context, options Options) (*Load, error) {
 func newLoad(options Options) *Load {
 	return &Load{
 		options: options, endpoints: options.Endpoints, history: NewHistory(), connections: newConnections(),
-		account: account{last: time.Now()}, stop: make(chan struct{}),
+		account: account{last: options.Clock.Now()}, stop: make(chan struct{}),
 	}
 }
 
@@ -116,7 +118,7 @@ const (
 
 // connect returns a client of all members.
 func (l *Load) connect(ctx context.Context) (*clientv3.Client, error) {
-	note := func(endpoint string, err error) { l.connections.note(Working, endpoint, err) }
+	note := func(endpoint string, err error) { l.note(Working, endpoint, err) }
 	dial := func(ctx context.Context, endpoint string) (net.Conn, error) {
 		conn, err := l.options.Dial(ctx, endpoint)
 		if err != nil {
@@ -189,7 +191,7 @@ func (l *Load) refresh(ctx context.Context) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, l.options.Attempt)
 			defer cancel()
-			l.connections.note(Fresh, endpoint, connect(ctx, l.options, endpoint))
+			l.note(Fresh, endpoint, connect(ctx, l.options, endpoint))
 		})
 	}
 	all.Wait()
@@ -215,7 +217,7 @@ func (l *Load) repeat(ctx context.Context, do func(context.Context)) {
 
 // repeatEvery does something until the load is to stop.
 func (l *Load) repeatEvery(ctx context.Context, interval time.Duration, do func(context.Context)) {
-	ticker := time.NewTicker(interval)
+	ticker := l.options.Clock.NewTicker(interval)
 	defer ticker.Stop()
 	for !l.stopped() {
 		do(ctx)
@@ -223,7 +225,7 @@ func (l *Load) repeatEvery(ctx context.Context, interval time.Duration, do func(
 		case <-l.stop:
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticker.C():
 		}
 	}
 }
@@ -237,14 +239,19 @@ func (l *Load) stopped() bool {
 	}
 }
 
-// pause waits.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
+// pause waits between two attempts.
+func (l *Load) pause(ctx context.Context) {
+	timer := l.options.Clock.NewTimer(l.options.Pause)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-timer.C():
 	}
+}
+
+// note counts a connection, nil being one over which the member answered.
+func (l *Load) note(who, endpoint string, err error) {
+	l.connections.note(l.options.Clock.Now(), who, endpoint, err)
 }
 
 func (l *Load) disconnect() error {

@@ -155,7 +155,7 @@ func (k *Kubernetes) WriteOverview(kind, name, title string, seen probe.Result) 
 	if err != nil {
 		return fmt.Errorf("drawing the overview of %s: %w", name, err)
 	}
-	if err := os.WriteFile(filepath.Join(k.Folder(kind, name), "overview.svg"), drawn.SVG, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(k.Folder(kind, name), "overview.svg"), drawn, 0o600); err != nil {
 		return fmt.Errorf("writing the overview of %s: %w", name, err)
 	}
 	return nil

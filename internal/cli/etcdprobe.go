@@ -204,5 +204,5 @@ func (o *probeOptions) writeEtcd(c etcdCluster, begun time.Time, account etcdPro
 	return report.Write(o.report, report.Report{
 		Name: "probe/" + c.name, Ok: account.Ok, StartedAt: begun, DurationSeconds: account.Seconds, Machine: report.Machine(),
 		Figures: result.Figures(), Clients: []report.Client{result.Client()}, Handshakes: result.Connections, Restarts: map[string]int{}, Notes: account.Problems,
-	}, report.Picture{})
+	}, nil)
 }

@@ -178,15 +178,11 @@ func Busyness() string {
 // Files of a report, in out/<kind>/<name>/.
 const (
 	fileReport = "report.json"
-	filePNG    = "timeline.png"
 	fileSVG    = "timeline.svg"
 )
 
 // Picture is a rendered time line.
-type Picture struct {
-	SVG []byte
-	PNG []byte
-}
+type Picture []byte
 
 // Write puts report and picture into a directory, which it makes.
 func Write(directory string, report Report, picture Picture) error {
@@ -197,8 +193,8 @@ func Write(directory string, report Report, picture Picture) error {
 	if err := os.MkdirAll(directory, 0o750); err != nil {
 		return fmt.Errorf("making directory of report %s: %w", report.Name, err)
 	}
-	files := map[string][]byte{fileReport: data, fileSVG: picture.SVG, filePNG: picture.PNG}
-	for _, name := range []string{fileReport, fileSVG, filePNG} {
+	files := map[string][]byte{fileReport: data, fileSVG: picture}
+	for _, name := range []string{fileReport, fileSVG} {
 		if len(files[name]) == 0 {
 			continue
 		}

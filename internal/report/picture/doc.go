@@ -1,5 +1,5 @@
 // Package picture decides how a run looks at a glance.
 //
-// It is pure: a time line goes in, an SVG and a PNG come out, the same for the same. Its
+// It is pure: a time line goes in, an SVG comes out, the same for the same. Its
 // fonts are for programs that draw: operators do without it.
 package picture

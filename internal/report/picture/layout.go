@@ -51,14 +51,9 @@ type layout struct {
 func Render(t timeline.Timeline) (report.Picture, error) {
 	fonts, err := loadFonts()
 	if err != nil {
-		return report.Picture{}, err
+		return nil, err
 	}
-	picture := arrange(t, fonts)
-	png, err := writePNG(picture, fonts)
-	if err != nil {
-		return report.Picture{}, err
-	}
-	return report.Picture{SVG: writeSVG(picture), PNG: png}, nil
+	return writeSVG(arrange(t, fonts)), nil
 }
 
 // arrange lays out rows first, because what lies behind them needs their height.

@@ -2,10 +2,9 @@ package picture
 
 import "image/color"
 
-// Shapes are all that a picture is made of; each form of output draws the three.
+// Shapes are all that a picture is made of.
 type shape interface {
 	writeSVG(out *svg)
-	draw(on *raster)
 }
 
 // paint is a colour with its opacity.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fontFamily prefers the font that the PNG is drawn with.
+// fontFamily prefers the font that texts are measured with.
 const fontFamily = "Go, 'Helvetica Neue', Helvetica, Arial, sans-serif"
 
 // svg collects the text of an SVG file.

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/image/font/opentype"
 )
 
-// fonts are those of the PNG; the SVG is laid out with their widths.
+// fonts are those whose widths texts are laid out with.
 type fonts struct {
 	regular, bold *opentype.Font
 	measure       map[weight]font.Face

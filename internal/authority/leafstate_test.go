@@ -104,7 +104,7 @@ func TestAnIssuedLeafIsAdoptedWithTheChainOfItsSigner(t *testing.T) {
 	var err error
 	in.Answer, err = ownca.New(in.Want.Authority).Issue(t.Context(), issuer.Request{
 		Name: "my-dual-0", Subject: in.Want.Subject, SANs: in.Want.SANs, Usages: pki.BothUsages(),
-		Validity: in.Want.Validity, Renewal: in.Want.Renewal, Key: issuer.NewKey{Params: in.Want.Key}, Now: in.Now,
+		Validity: in.Want.Validity, Renewal: in.Want.Renewal, Key: in.Want.Key, Now: in.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

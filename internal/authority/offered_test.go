@@ -40,7 +40,7 @@ func issues(tb testing.TB, in *authority.LeafInput, ca pki.Authority, change fun
 	tb.Helper()
 	request := issuer.Request{
 		Name: "my-dual-0", Subject: in.Want.Subject, SANs: in.Want.SANs, Usages: pki.BothUsages(),
-		Validity: in.Want.Validity, Renewal: in.Want.Renewal, Key: issuer.NewKey{Params: in.Want.Key}, Now: in.Now,
+		Validity: in.Want.Validity, Renewal: in.Want.Renewal, Key: in.Want.Key, Now: in.Now,
 	}
 	change(&request)
 	answer, err := ownca.New(ca).Issue(tb.Context(), request)
@@ -212,7 +212,7 @@ func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.
 		}, authority.HoldLeaf, "names to add"},
 		"its key is of another kind": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
 			t.Helper()
-			issues(t, in, ca, func(r *issuer.Request) { r.Key = issuer.NewKey{Params: pki.KeyParams{Algorithm: pki.RSA, Size: 2048}} })
+			issues(t, in, ca, func(r *issuer.Request) { r.Key = pki.KeyParams{Algorithm: pki.RSA, Size: 2048} })
 		}, authority.HoldLeaf, "its key is"},
 		"it may not serve": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
 			t.Helper()

@@ -67,32 +67,11 @@ type Request struct {
 	// Renewal is how long before its end the leaf is going to be replaced; issuers
 	// that renew by themselves need to know. It is less than Validity.
 	Renewal time.Duration
-	// Key says where the key comes from.
-	Key KeySource
+	// Key says what the key is to be that the issuer makes, and hands over with the leaf.
+	Key pki.KeyParams
 	// Now is the time of the request.
 	Now time.Time
 }
-
-// KeySource says where the key of a leaf comes from: NewKey or HeldKey.
-type KeySource interface {
-	keySource()
-}
-
-// NewKey asks the issuer to make the key and hand it over with the leaf.
-type NewKey struct {
-	Params pki.KeyParams
-}
-
-// HeldKey asks for a leaf for a key that stays where it is; the issuer sees the
-// request that its holder signed. Subject and names of the request, not those of
-// the PKCS#10, decide what is issued; the two must agree.
-type HeldKey struct {
-	// PKCS10 is one CERTIFICATE REQUEST block in PEM.
-	PKCS10 []byte
-}
-
-func (NewKey) keySource()  {}
-func (HeldKey) keySource() {}
 
 // Outcome is the state of a request: Issued, Pending or Denied.
 type Outcome interface {
@@ -104,8 +83,7 @@ type Issued struct {
 	// Chain is what is to be presented: the leaf first, then intermediates or a
 	// cross certificate, without the anchor.
 	Chain []*x509.Certificate
-	// Key is zero when the request was for a HeldKey.
-	Key pki.PrivateKey
+	Key   pki.PrivateKey
 	// Authority identifies the anchor that verifies Chain; it is zero when the
 	// issuer does not say.
 	Authority pki.Fingerprint
@@ -137,7 +115,7 @@ func (Denied) outcome()  {}
 // Validate refuses requests that no issuer can grant. It reports everything that
 // is wrong together.
 func (r Request) Validate() error {
-	err := errors.Join(r.checkNames(), r.checkUsages(), r.checkPeriod(), r.checkKey())
+	err := errors.Join(r.checkNames(), r.checkUsages(), r.checkPeriod(), r.Key.Validate())
 	if err != nil {
 		return fmt.Errorf("request %q: %w", r.Name, err)
 	}
@@ -181,30 +159,4 @@ func (r Request) checkPeriod() error {
 		return fmt.Errorf("renewal %s before the end must be less than the validity %s", r.Renewal, r.Validity)
 	}
 	return nil
-}
-
-func (r Request) checkKey() error {
-	switch key := r.Key.(type) {
-	case NewKey:
-		return key.Params.Validate()
-	case HeldKey:
-		_, err := r.PublicRequest(key)
-		return err
-	default:
-		return errors.New("the request does not say where its key comes from")
-	}
-}
-
-// PublicRequest reads the PKCS#10 of a held key and checks that it asks for
-// exactly what the request asks for: whoever holds a key must not choose a name
-// for it.
-func (r Request) PublicRequest(key HeldKey) (*x509.CertificateRequest, error) {
-	parsed, err := pki.ParseRequest(key.PKCS10)
-	if err != nil {
-		return nil, err
-	}
-	if err := pki.CheckRequest(parsed, r.Subject, r.SANs); err != nil {
-		return nil, fmt.Errorf("the certificate request does not agree: %w", err)
-	}
-	return parsed, nil
 }

@@ -32,7 +32,7 @@ func aRequest() issuer.Request {
 	return issuer.Request{
 		Name: "node-0", Subject: pki.Subject{Organization: "io.strimzi", CommonName: "my-cluster-kafka"},
 		SANs: pki.SANs{DNS: []string{"a.svc"}}, Usages: pki.BothUsages(), Validity: 48 * time.Hour, Renewal: time.Hour,
-		Key: issuer.NewKey{Params: pki.DefaultLeafKey(pki.ECDSA)}, Now: noon(),
+		Key: pki.DefaultLeafKey(pki.ECDSA), Now: noon(),
 	}
 }
 

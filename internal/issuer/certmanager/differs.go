@@ -107,8 +107,7 @@ func usagesOf(leaf *x509.Certificate) []string {
 	return usages
 }
 
-func keyDiffers(wanted issuer.KeySource, leaf *x509.Certificate) string {
-	key, isNew := wanted.(issuer.NewKey)
+func keyDiffers(wanted pki.KeyParams, leaf *x509.Certificate) string {
 	have := pki.KeyParams{}
 	switch public := leaf.PublicKey.(type) {
 	case *rsa.PublicKey:
@@ -116,8 +115,8 @@ func keyDiffers(wanted issuer.KeySource, leaf *x509.Certificate) string {
 	case *ecdsa.PublicKey:
 		have = pki.KeyParams{Algorithm: pki.ECDSA, Size: public.Curve.Params().BitSize}
 	}
-	if isNew && have == key.Params {
+	if have == wanted {
 		return ""
 	}
-	return fmt.Sprintf("its key is %s, requested was %s (a policy changes privateKey of the Certificate)", have, key.Params)
+	return fmt.Sprintf("its key is %s, requested was %s (a policy changes privateKey of the Certificate)", have, wanted)
 }

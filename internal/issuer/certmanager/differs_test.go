@@ -21,7 +21,7 @@ func request() issuer.Request {
 	return issuer.Request{
 		Name: "node-0", Subject: pki.Subject{Organization: "io.strimzi", CommonName: "my-cluster-kafka"},
 		SANs: pki.SANs{DNS: []string{"a.svc", "b.svc"}}, Usages: pki.BothUsages(), Validity: 48 * time.Hour, Renewal: time.Hour,
-		Key: issuer.NewKey{Params: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}}, Now: noon(),
+		Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Now: noon(),
 	}
 }
 
@@ -132,7 +132,7 @@ func TestALeafDiffersInWhatAnIssuerChanges(t *testing.T) {
 func TestALeafDiffersInItsKey(t *testing.T) {
 	t.Parallel()
 	asked := request()
-	asked.Key = issuer.NewKey{Params: pki.KeyParams{Algorithm: pki.RSA, Size: 4096}}
+	asked.Key = pki.KeyParams{Algorithm: pki.RSA, Size: 4096}
 	if different := certmanager.Differs(asked, leaf(t, func(*x509.Certificate) {})); !strings.Contains(different, "ECDSA 256") {
 		t.Errorf("the difference is %q", different)
 	}

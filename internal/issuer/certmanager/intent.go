@@ -23,14 +23,14 @@ const managedByLabel = "app.kubernetes.io/managed-by"
 const nameField = "name"
 
 // intent is the Certificate for a request, in the form in which it is applied.
-func (o *Options) intent(request issuer.Request, key pki.KeyParams) *unstructured.Unstructured {
+func (o *Options) intent(request issuer.Request) *unstructured.Unstructured {
 	spec := map[string]any{
 		"secretName":     o.secretName(request.Name),
 		"secretTemplate": map[string]any{"labels": values(o.secretLabels())},
 		"commonName":     request.Subject.CommonName,
-		"usages":         usages(request.Usages, key.Algorithm),
+		"usages":         usages(request.Usages, request.Key.Algorithm),
 		"privateKey": map[string]any{
-			"algorithm": string(key.Algorithm), "size": int64(key.Size),
+			"algorithm": string(request.Key.Algorithm), "size": int64(request.Key.Size),
 			"encoding": "PKCS8", // the only form that a JVM reads from a PEM store
 			// A new key for each leaf: a leaf that was stolen is of no use after its end.
 			"rotationPolicy": "Always",

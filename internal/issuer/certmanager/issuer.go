@@ -16,7 +16,6 @@ import (
 
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/kube"
-	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // errNotGiven is a request whose given Secret is gone again; the caller creates it.
@@ -39,11 +38,10 @@ func (i *Issuer) Issue(ctx context.Context, request issuer.Request) (issuer.Outc
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("requesting %q: %w", request.Name, err)
 	}
-	key, err := i.options.check(request)
-	if err != nil {
+	if err := i.options.check(request); err != nil {
 		return issuer.Deny(err), nil
 	}
-	outcome, err := i.issue(ctx, request, key)
+	outcome, err := i.issue(ctx, request)
 	switch {
 	case isNotInstalled(err):
 		return issuer.Pending{Since: request.Now, Why: fmt.Sprintf("cert-manager is not installed: the API server has no resource %s. "+
@@ -55,7 +53,7 @@ func (i *Issuer) Issue(ctx context.Context, request issuer.Request) (issuer.Outc
 	}
 }
 
-func (i *Issuer) issue(ctx context.Context, request issuer.Request, key pki.KeyParams) (issuer.Outcome, error) {
+func (i *Issuer) issue(ctx context.Context, request issuer.Request) (issuer.Outcome, error) {
 	certificate, secret, err := i.observe(ctx, request.Name)
 	if apierrors.IsForbidden(err) {
 		return i.issuedBefore(ctx, request)
@@ -77,7 +75,7 @@ func (i *Issuer) issue(ctx context.Context, request issuer.Request, key pki.KeyP
 			return notOwned("Secret", secret, why), nil
 		}
 	}
-	certificate, refusal, err := i.apply(ctx, certificate, i.options.intent(request, key))
+	certificate, refusal, err := i.apply(ctx, certificate, i.options.intent(request))
 	if err != nil || refusal != nil {
 		return refusal, err
 	}

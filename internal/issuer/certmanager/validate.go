@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 
 	"github.com/keyturn/keyturn/internal/issuer"
-	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // The limits of cert-manager's admission webhook.
@@ -19,14 +18,9 @@ const (
 	minRenewal    = 5 * time.Minute
 )
 
-// check refuses what cert-manager's webhook would refuse, and what cert-manager cannot do. It returns the parameters
-// of the key.
-func (o *Options) check(request issuer.Request) (pki.KeyParams, error) {
-	key, isNew := request.Key.(issuer.NewKey)
+// check refuses what cert-manager's webhook would refuse, and what cert-manager cannot do.
+func (o *Options) check(request issuer.Request) error {
 	errs := []error{request.Validate(), checkName(o.secretName(request.Name)), o.Issuer.check()}
-	if _, isHeld := request.Key.(issuer.HeldKey); isHeld {
-		errs = append(errs, errors.New("cert-manager does not issue for a key that it does not create: request a new key"))
-	}
 	if n := len(request.Subject.CommonName); n > maxCommonName {
 		errs = append(errs, fmt.Errorf("the common name %q has %d bytes, more than %d: choose a shorter name", request.Subject.CommonName, n, maxCommonName))
 	}
@@ -36,10 +30,7 @@ func (o *Options) check(request issuer.Request) (pki.KeyParams, error) {
 	if request.Renewal < minRenewal {
 		errs = append(errs, fmt.Errorf("the renewal %s before the end is less than %s", request.Renewal, minRenewal))
 	}
-	if err := errors.Join(errs...); err != nil || !isNew {
-		return pki.KeyParams{}, err
-	}
-	return key.Params, nil
+	return errors.Join(errs...)
 }
 
 // checkName refuses names that a Secret must not have; that of its Certificate is not longer.

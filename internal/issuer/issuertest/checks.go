@@ -51,7 +51,7 @@ func (r *run) checkLeaf(t *testing.T, request issuer.Request, issued issuer.Issu
 
 func rsaKey(t *testing.T, r *run) {
 	request := r.peerRequest(t, "rsa")
-	request.Key = issuer.NewKey{Params: pki.DefaultLeafKey(pki.RSA)}
+	request.Key = pki.DefaultLeafKey(pki.RSA)
 	issued := r.mustIssue(t, request)
 	if issued.Key.Params() != pki.DefaultLeafKey(pki.RSA) {
 		t.Errorf("the key is %s", issued.Key.Params())
@@ -68,40 +68,6 @@ func clientCertificate(t *testing.T, r *run) {
 	if err := pki.Verify(issued.Chain, r.Anchors, request.Now, pki.ServerAuth); err == nil {
 		t.Error("it would pass for a server's")
 	}
-}
-
-func (r *run) heldRequest(t *testing.T, name string) (issuer.Request, pki.PrivateKey) {
-	t.Helper()
-	request := r.peerRequest(t, name)
-	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs10, err := pki.NewRequest(key, request.Subject, request.SANs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Key = issuer.HeldKey{PKCS10: pkcs10}
-	return request, key
-}
-
-func heldKey(t *testing.T, r *run) {
-	request, key := r.heldRequest(t, "member-0")
-	issued := r.mustIssue(t, request)
-	r.checkLeaf(t, request, issued)
-	if !issued.Key.IsZero() {
-		t.Error("a key was handed over")
-	}
-	if !key.Matches(issued.Chain[0]) {
-		t.Error("the leaf is about another key")
-	}
-}
-
-func heldKeyWithOtherNames(t *testing.T, r *run) {
-	request, _ := r.heldRequest(t, "member-0")
-	other, _ := r.heldRequest(t, "cluster-operator")
-	request.Key = other.Key
-	r.mustDeny(t, request)
 }
 
 func longValidity(t *testing.T, r *run) {

@@ -14,11 +14,7 @@ type Feature string
 
 // The features that may be lacking.
 const (
-	// NewKeys: the issuer makes keys.
-	NewKeys Feature = "NewKeys"
-	// HeldKeys: the issuer signs for keys that stay with their holder.
-	HeldKeys Feature = "HeldKeys"
-	// RSAKeys and ECDSAKeys: kinds of keys it makes or signs for.
+	// RSAKeys and ECDSAKeys: kinds of keys it makes.
 	RSAKeys   Feature = "RSAKeys"
 	ECDSAKeys Feature = "ECDSAKeys"
 	// ClientOnly: leaves without server auth and without any name but the subject.
@@ -62,21 +58,19 @@ func Run(t *testing.T, factory Factory, lacking ...Feature) {
 		needs []Feature
 		run   func(*testing.T, *run)
 	}{
-		{"a peer's certificate verifies and carries what was asked for", []Feature{NewKeys, ECDSAKeys}, peerCertificate},
-		{"an RSA key has the size that was asked for", []Feature{NewKeys, RSAKeys}, rsaKey},
-		{"a client's certificate serves clients only", []Feature{NewKeys, ECDSAKeys, ClientOnly}, clientCertificate},
-		{"a held key stays where it is", []Feature{HeldKeys, ECDSAKeys}, heldKey},
-		{"whoever holds a key does not choose its names", []Feature{HeldKeys, ECDSAKeys}, heldKeyWithOtherNames},
-		{"a leaf does not outlive its authority", []Feature{NewKeys, ECDSAKeys, EndsInTime}, longValidity},
-		{"the anchor is not presented", []Feature{NewKeys, ECDSAKeys}, anchorNotPresented},
-		{"the authority is named", []Feature{NewKeys, ECDSAKeys, NamesAuthority}, authorityNamed},
-		{"asking again is answered again", []Feature{NewKeys, ECDSAKeys}, askedAgain},
-		{"requests of two names do not mix", []Feature{NewKeys, ECDSAKeys}, twoRequests},
+		{"a peer's certificate verifies and carries what was asked for", []Feature{ECDSAKeys}, peerCertificate},
+		{"an RSA key has the size that was asked for", []Feature{RSAKeys}, rsaKey},
+		{"a client's certificate serves clients only", []Feature{ECDSAKeys, ClientOnly}, clientCertificate},
+		{"a leaf does not outlive its authority", []Feature{ECDSAKeys, EndsInTime}, longValidity},
+		{"the anchor is not presented", []Feature{ECDSAKeys}, anchorNotPresented},
+		{"the authority is named", []Feature{ECDSAKeys, NamesAuthority}, authorityNamed},
+		{"asking again is answered again", []Feature{ECDSAKeys}, askedAgain},
+		{"requests of two names do not mix", []Feature{ECDSAKeys}, twoRequests},
 		{"impossible requests are denied with all their faults", nil, impossible},
-		{"a request has one beginning until it is answered", []Feature{NewKeys, ECDSAKeys}, pendingSince},
-		{"what the signer denies stays denied", []Feature{NewKeys, ECDSAKeys}, refused},
-		{"requests that are not kept are withdrawn", []Feature{NewKeys, ECDSAKeys}, withdrawn},
-		{"a cancelled context is an error and no answer", []Feature{NewKeys, ECDSAKeys}, cancelled},
+		{"a request has one beginning until it is answered", []Feature{ECDSAKeys}, pendingSince},
+		{"what the signer denies stays denied", []Feature{ECDSAKeys}, refused},
+		{"requests that are not kept are withdrawn", []Feature{ECDSAKeys}, withdrawn},
+		{"a cancelled context is an error and no answer", []Feature{ECDSAKeys}, cancelled},
 	} {
 		t.Run(check.name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +160,7 @@ func (r *run) peerRequest(t *testing.T, name string) issuer.Request {
 		Usages:   pki.BothUsages(),
 		Validity: 48 * time.Hour,
 		Renewal:  12 * time.Hour,
-		Key:      issuer.NewKey{Params: pki.DefaultLeafKey(pki.ECDSA)},
+		Key:      pki.DefaultLeafKey(pki.ECDSA),
 		Now:      r.Now,
 	}
 }

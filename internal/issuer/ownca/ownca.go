@@ -5,7 +5,6 @@ package ownca
 
 import (
 	"context"
-	"crypto"
 	"crypto/x509"
 	"fmt"
 	"time"
@@ -48,11 +47,11 @@ func (i Issuer) Issue(ctx context.Context, request issuer.Request) (issuer.Outco
 func (i Issuer) Withdraw(context.Context, []string) error { return nil }
 
 func (i Issuer) sign(request issuer.Request) (issuer.Outcome, error) {
-	key, public, err := keyOf(request)
+	key, err := pki.GenerateKey(request.Key)
 	if err != nil {
 		return nil, fmt.Errorf("issuing %q: %w", request.Name, err)
 	}
-	leaf, err := i.authority.Issue(public, pki.LeafSpec{
+	leaf, err := i.authority.Issue(key.Signer().Public(), pki.LeafSpec{
 		Subject:  request.Subject,
 		SANs:     request.SANs,
 		Usages:   request.Usages,
@@ -67,23 +66,4 @@ func (i Issuer) sign(request issuer.Request) (issuer.Outcome, error) {
 		Key:       key,
 		Authority: pki.FingerprintOf(i.authority.Certificate()),
 	}, nil
-}
-
-func keyOf(request issuer.Request) (pki.PrivateKey, crypto.PublicKey, error) {
-	switch source := request.Key.(type) {
-	case issuer.NewKey:
-		key, err := pki.GenerateKey(source.Params)
-		if err != nil {
-			return pki.PrivateKey{}, nil, err
-		}
-		return key, key.Signer().Public(), nil
-	case issuer.HeldKey:
-		parsed, err := request.PublicRequest(source)
-		if err != nil {
-			return pki.PrivateKey{}, nil, err
-		}
-		return pki.PrivateKey{}, parsed.PublicKey, nil
-	default:
-		return pki.PrivateKey{}, nil, fmt.Errorf("key source %T is not known", source)
-	}
 }

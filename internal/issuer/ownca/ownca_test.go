@@ -54,7 +54,7 @@ func TestAnAuthorityBelowARootIsAnIssuerForThoseWhoTrustTheRoot(t *testing.T) {
 func request() issuer.Request {
 	return issuer.Request{
 		Name: "user", Subject: pki.Subject{CommonName: "user"}, Usages: []pki.Usage{pki.ClientAuth},
-		Validity: 48 * time.Hour, Renewal: time.Hour, Key: issuer.NewKey{Params: pki.DefaultLeafKey(pki.ECDSA)}, Now: noon(),
+		Validity: 48 * time.Hour, Renewal: time.Hour, Key: pki.DefaultLeafKey(pki.ECDSA), Now: noon(),
 	}
 }
 

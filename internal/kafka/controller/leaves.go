@@ -238,7 +238,7 @@ func (r leafRequest) of(want authority.WantedLeaf, now time.Time) issuer.Request
 	return issuer.Request{
 		Name: r.secret, Subject: want.Subject, SANs: want.SANs, Usages: want.Usages,
 		Validity: want.Validity, Renewal: want.Renewal,
-		Key: issuer.NewKey{Params: want.Key}, Now: now,
+		Key: want.Key, Now: now,
 	}
 }
 

@@ -105,7 +105,7 @@ func (p *pass) proof(ctx context.Context, secret string, ca pki.Authority, prese
 		var err error
 		in.Answer, err = ownca.New(ca).Issue(ctx, issuer.Request{
 			Name: secret, Subject: in.Want.Subject, Usages: []pki.Usage{pki.ClientAuth}, Validity: in.Want.Validity,
-			Renewal: in.Want.Renewal, Key: issuer.NewKey{Params: in.Want.Key}, Now: p.now,
+			Renewal: in.Want.Renewal, Key: in.Want.Key, Now: p.now,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("issuing a leaf for proofs of Secret %s: %w", secret, err)

@@ -109,7 +109,7 @@ func (t *Target) mint(ctx context.Context, commonName string, now time.Time) (*t
 		Usages:   []pki.Usage{pki.ClientAuth},
 		Validity: mintedValidity,
 		Renewal:  mintedRenewal,
-		Key:      issuer.NewKey{Params: pki.DefaultLeafKey(pki.ECDSA)},
+		Key:      pki.DefaultLeafKey(pki.ECDSA),
 		Now:      now,
 	})
 	if err != nil {

@@ -404,7 +404,7 @@ func TestNothingIsAdoptedButWhatWasAskedForAndAllNodesTrust(t *testing.T) {
 		},
 		"it has another kind of key": {
 			func(w *world) {
-				w.elsewhere.change = func(r *issuer.Request) { r.Key = issuer.NewKey{Params: pki.KeyParams{Algorithm: pki.ECDSA, Size: 384}} }
+				w.elsewhere.change = func(r *issuer.Request) { r.Key = pki.KeyParams{Algorithm: pki.ECDSA, Size: 384} }
 			},
 			"CertificatePending", "its key is", func(w *world) { w.elsewhere.change = nil },
 		},

@@ -70,7 +70,7 @@ func (c Certificate) subject() pki.Subject { return pki.Subject{CommonName: c.Us
 func (c Certificate) Request(now time.Time) issuer.Request {
 	return issuer.Request{
 		Name: c.User, Subject: c.subject(), Usages: []pki.Usage{pki.ClientAuth},
-		Validity: c.Validity, Renewal: c.Renewal, Key: issuer.NewKey{Params: c.Key}, Now: now,
+		Validity: c.Validity, Renewal: c.Renewal, Key: c.Key, Now: now,
 	}
 }
 

@@ -47,5 +47,5 @@ func TestCertManagerIsAnIssuer(t *testing.T) {
 				return slices.Sorted(slices.Values(names))
 			},
 		}
-	}, issuertest.HeldKeys, issuertest.NamesAuthority, issuertest.EndsInTime)
+	}, issuertest.NamesAuthority, issuertest.EndsInTime)
 }

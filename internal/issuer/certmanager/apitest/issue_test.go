@@ -26,7 +26,7 @@ func TestACertificateSaysWhatWasRequested(t *testing.T) {
 	const manager = "app.kubernetes.io/managed-by"
 	w.options.Labels[manager] = "operator"
 	request := w.request(node)
-	request.Key = issuer.NewKey{Params: pki.DefaultLeafKey(pki.RSA)}
+	request.Key = pki.DefaultLeafKey(pki.RSA)
 	w.issued(request)
 
 	labels := map[string]any{"team": "checkout", "strimzi.io/cluster": "my-cluster", "strimzi.io/kind": "Kafka"}
@@ -305,9 +305,8 @@ func TestWhatCertManagerWouldRefuseIsDeniedBeforeAnythingIsWritten(t *testing.T)
 		"a late renewal":      {func(_ *world, r *issuer.Request) { r.Renewal = time.Minute }, "5m0s"},
 		"a renewal at once":   {func(_ *world, r *issuer.Request) { r.Renewal = r.Validity }, "less than the validity"},
 		"a small key": {func(_ *world, r *issuer.Request) {
-			r.Key = issuer.NewKey{Params: pki.KeyParams{Algorithm: pki.RSA, Size: 1024}}
+			r.Key = pki.KeyParams{Algorithm: pki.RSA, Size: 1024}
 		}, "1024"},
-		"a held key":           {func(_ *world, r *issuer.Request) { r.Key = issuer.HeldKey{} }, "new key"},
 		"no issuer":            {func(w *world, _ *issuer.Request) { w.options.Issuer.Name = "" }, "issuerRef"},
 		"an issuer of no kind": {func(w *world, _ *issuer.Request) { w.options.Issuer.Kind = "StepIssuer" }, "StepIssuer"},
 	} {

@@ -291,7 +291,7 @@ func (w *world) request(name string) issuer.Request {
 	}
 	return issuer.Request{
 		Name: name, Subject: pki.Subject{Organization: "io.strimzi", CommonName: "my-cluster-kafka"}, SANs: sans, Usages: pki.BothUsages(),
-		Validity: 48 * time.Hour, Renewal: 12 * time.Hour, Key: issuer.NewKey{Params: pki.DefaultLeafKey(pki.ECDSA)}, Now: time.Now(),
+		Validity: 48 * time.Hour, Renewal: 12 * time.Hour, Key: pki.DefaultLeafKey(pki.ECDSA), Now: time.Now(),
 	}
 }
 

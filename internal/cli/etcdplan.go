@@ -35,7 +35,7 @@ func (o *planOptions) planEtcd(ctx context.Context, c etcdCluster) (planReport, 
 	if etcdmodel.ModeOf(etcd.Spec.TLS) != etcdmodel.Dynamic {
 		return report, c.refusedMode()
 	}
-	records, err := c.records(ctx, o.operatorNamespace)
+	records, err := c.records(ctx, etcd.UID, o.operatorNamespace)
 	if err != nil {
 		return report, err
 	}
@@ -56,13 +56,13 @@ func (o *planOptions) planEtcd(ctx context.Context, c etcdCluster) (planReport, 
 	return report, nil
 }
 
-// records reads what the operator has recorded about the CAs, by domain.
-func (c etcdCluster) records(ctx context.Context, operatorNamespace string) (map[string]rotation.Record, error) {
+// records reads what the operator has recorded about the CAs, by domain. That of a cluster of the name before this one is none.
+func (c etcdCluster) records(ctx context.Context, uid types.UID, operatorNamespace string) (map[string]rotation.Record, error) {
 	name := etcdmodel.Names{Namespace: c.namespace, Cluster: c.name}.Record()
 	stored := &corev1.ConfigMap{}
 	err := c.client.Get(ctx, types.NamespacedName{Namespace: operatorNamespace, Name: name}, stored)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), err == nil && stored.Labels[etcdmodel.ClusterUIDLabel] != string(uid):
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w; --operator-namespace says where the operator is", operatorNamespace, name, noRecordError{c.String(), c.see()})
 	case err != nil:
 		return nil, withRights(fmt.Errorf("reading ConfigMap %s/%s: %w", operatorNamespace, name, err), "get configmaps in namespace "+operatorNamespace)

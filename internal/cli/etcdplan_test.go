@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -68,7 +69,7 @@ func etcdRecord(plane contract.Plane, changes ...rotationtest.Change) rotation.R
 // recordedEtcd is an EtcdCluster with its records where the operator is.
 func recordedEtcd(t *testing.T, records ...rotation.Record) client.Client {
 	t.Helper()
-	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "keyturn", Name: "kafka.my-cluster-trust"}, Data: map[string]string{}}
+	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "keyturn", Name: "kafka.my-cluster-trust", Labels: map[string]string{"keyturn.dev/cluster-uid": "1"}}, Data: map[string]string{}}
 	for _, record := range records {
 		text, err := record.Encode()
 		if err != nil {
@@ -76,7 +77,14 @@ func recordedEtcd(t *testing.T, records ...rotation.Record) client.Client {
 		}
 		stored.Data[rotation.Key(record.Domain)] = text
 	}
-	return fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(append(etcdCAs("", nil), stored)...).Build()
+	return fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(append(clusterOf("1"), stored)...).Build()
+}
+
+// clusterOf is an EtcdCluster with a UID, with the Secrets of its CAs.
+func clusterOf(uid types.UID) []client.Object {
+	objects := etcdCAs("", nil)
+	objects[0].SetUID(uid)
+	return objects
 }
 
 func TestPlanTellsWhatWillHappenToAnEtcdCluster(t *testing.T) {
@@ -117,6 +125,17 @@ func TestStatusOfAnEtcdClusterShowsHowFarARotationIs(t *testing.T) {
 	golden(t, filepath.Join("status", "etcd-rotating.txt"), out)
 }
 
+// storedOf is the ConfigMap with the records, as another API server would have it.
+func storedOf(t *testing.T, api client.Client) *corev1.ConfigMap {
+	t.Helper()
+	stored := &corev1.ConfigMap{}
+	if err := api.Get(t.Context(), types.NamespacedName{Namespace: "keyturn", Name: "kafka.my-cluster-trust"}, stored); err != nil {
+		t.Fatal(err)
+	}
+	stored.ResourceVersion = ""
+	return stored
+}
+
 func TestPlanRefusesForEtcdWhatItCannotTell(t *testing.T) {
 	t.Parallel()
 	static := etcdCAs("", nil)
@@ -127,10 +146,11 @@ func TestPlanRefusesForEtcdWhatItCannotTell(t *testing.T) {
 		args []string
 		says string
 	}{
-		"a CA of Kafka":             {recorded, []string{"--replace", "cluster-ca"}, `"cluster-ca" is not a CA of an etcd cluster: name client-ca or peer-ca`},
-		"a CA that is not recorded": {recorded, []string{"--replace", "peer-ca"}, "planning for the peer CA: the operator has recorded nothing"},
-		"another operator":          {recorded, []string{"--operator-namespace", "other"}, "--operator-namespace says where the operator is"},
-		"Secrets of people":         {fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(static...).Build(), nil, "has no CA of the operator"},
+		"a CA of Kafka":                {recorded, []string{"--replace", "cluster-ca"}, `"cluster-ca" is not a CA of an etcd cluster: name client-ca or peer-ca`},
+		"a CA that is not recorded":    {recorded, []string{"--replace", "peer-ca"}, "planning for the peer CA: the operator has recorded nothing"},
+		"another operator":             {recorded, []string{"--operator-namespace", "other"}, "--operator-namespace says where the operator is"},
+		"a cluster of the name before": {fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(append(clusterOf("2"), storedOf(t, recorded))...).Build(), nil, "has recorded nothing"},
+		"Secrets of people":            {fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(static...).Build(), nil, "has no CA of the operator"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -92,11 +92,15 @@ const (
 
 // closeUp looks at one EtcdCluster.
 func (l etcdLook) closeUp(ctx context.Context) (sight, error) {
-	report, err := l.status(ctx)
+	etcd, err := l.etcd(ctx)
 	if err != nil {
 		return sight{}, err
 	}
-	report.Domains = l.recorded(ctx)
+	report, err := l.report(ctx, etcd)
+	if err != nil {
+		return sight{}, err
+	}
+	report.Domains = l.recorded(ctx, etcd.UID)
 	seen := sight{value: report, text: etcdText(report)}
 	report.At = ""
 	seen.timeless = etcdText(report)
@@ -104,8 +108,8 @@ func (l etcdLook) closeUp(ctx context.Context) (sight, error) {
 }
 
 // recorded are the CAs as the operator has recorded them. A person who may not read that is shown the rest.
-func (l etcdLook) recorded(ctx context.Context) []rotation.Status {
-	records, err := l.records(ctx, l.operatorNamespace)
+func (l etcdLook) recorded(ctx context.Context, uid types.UID) []rotation.Status {
+	records, err := l.records(ctx, uid, l.operatorNamespace)
 	if err != nil {
 		return nil
 	}

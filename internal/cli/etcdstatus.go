@@ -129,14 +129,6 @@ func (c etcdCluster) key(name string) types.NamespacedName {
 // etcdRights are those that looking at an EtcdCluster takes.
 const etcdRights = "get etcdclusters.etcd.database.coreos.com and pods"
 
-func (c etcdCluster) status(ctx context.Context) (etcdReport, error) {
-	etcd, err := c.etcd(ctx)
-	if err != nil {
-		return etcdReport{}, err
-	}
-	return c.report(ctx, etcd)
-}
-
 func (c etcdCluster) etcd(ctx context.Context) (*etcdv1beta2.EtcdCluster, error) {
 	etcd := &etcdv1beta2.EtcdCluster{}
 	if err := c.client.Get(ctx, c.key(c.name), etcd); err != nil {

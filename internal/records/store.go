@@ -2,10 +2,7 @@ package records
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,8 +24,8 @@ type cluster struct {
 	records map[string]rotation.Record
 	// pods are those that it had when its records were found, by name.
 	pods map[string]types.UID
-	// written is the digest of the data that were written last.
-	written [sha256.Size]byte
+	// isNew is true once a record was made that is not written down.
+	isNew bool
 	// restart and reload are how long the last ones took; zero when not measured yet.
 	restart, reload time.Duration
 }
@@ -105,32 +102,24 @@ func (s *Store) Latest(of types.UID, record rotation.Record, plan trust.Plan) ro
 	if known.records == nil {
 		known.records = map[string]rotation.Record{}
 	}
-	known.records[record.Domain] = record
+	known.records[record.Domain], known.isNew = record, true
 	return record
 }
 
 func tenths(length time.Duration) float64 { return length.Round(time.Second / 10).Seconds() }
 
-// Wrote remembers the data that were written, or that were found, of a cluster.
-func (s *Store) Wrote(of types.UID, data map[string]string) {
+// Wrote remembers that the latest records of a cluster are written down.
+func (s *Store) Wrote(of types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.get(of).written = digest(data)
+	s.get(of).isNew = false
 }
 
-// IsWritten reports whether these data were written last.
-func (s *Store) IsWritten(of types.UID, data map[string]string) bool {
+// HasNew reports whether a record of a cluster was made since they were written down, or found.
+func (s *Store) HasNew(of types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.get(of).written == digest(data)
-}
-
-func digest(data map[string]string) [sha256.Size]byte {
-	hash := sha256.New()
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		_, _ = fmt.Fprintf(hash, "%d %s %d %s ", len(key), key, len(data[key]), data[key]) // a hash takes everything
-	}
-	return [sha256.Size]byte(hash.Sum(nil))
+	return s.get(of).isNew
 }
 
 // Restarted remembers how long a restart of a member took.

@@ -39,7 +39,11 @@ func TestARecordStandsWhileNothingButTheTimeChanges(t *testing.T) {
 	if again := latest(store, at(time.Hour)); !again.Snapshot.Now.Equal(first.Snapshot.Now) {
 		t.Errorf("it is of %s, want %s", again.Snapshot.Now, first.Snapshot.Now)
 	}
-	if other := latest(store, at(time.Hour, rotationtest.Replaced)); other.Snapshot.Now.Equal(first.Snapshot.Now) || other.StartedAt.IsZero() {
+	store.Wrote(cluster)
+	if latest(store, at(2*time.Hour)); store.HasNew(cluster) {
+		t.Error("what says the same is to be written down")
+	}
+	if other := latest(store, at(time.Hour, rotationtest.Replaced)); !store.HasNew(cluster) || other.Snapshot.Now.Equal(first.Snapshot.Now) || other.StartedAt.IsZero() {
 		t.Errorf("another one is of %s, and began at %s", other.Snapshot.Now, other.StartedAt)
 	}
 }

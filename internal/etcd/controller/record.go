@@ -48,7 +48,6 @@ func (p *pass) recallRecords(ctx context.Context) error {
 		pods[name] = pod.UID
 	}
 	p.records.Recall(p.etcd.UID, records.Parse(data, p.etcd.Name, words, p.now), pods)
-	p.records.Wrote(p.etcd.UID, data)
 	p.isRecalled = true
 	return nil
 }
@@ -102,12 +101,12 @@ func (p *pass) recordCAs(ctx context.Context) error {
 			latest = append(latest, p.records.Latest(p.etcd.UID, seen.Record(plane, decided), decided.Plan))
 		}
 	}
+	if !p.records.HasNew(p.etcd.UID) {
+		return nil
+	}
 	data, err := records.Encode(latest)
 	if data == nil {
 		return fmt.Errorf("recording the CAs: %w", err)
-	}
-	if p.records.IsWritten(p.etcd.UID, data) {
-		return nil
 	}
 	if err != nil { // too long, whatever is tried again
 		p.event(corev1.EventTypeWarning, reasonNotRecorded, "kubectl keyturn plan shows nothing of a CA: %s", excerpt.Of(err.Error(), excerpt.Foreign))
@@ -127,7 +126,7 @@ func (p *pass) writeRecord(ctx context.Context, data map[string]string) error {
 	if _, err := p.appliers.Of(p.etcd.UID).Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("recording the CAs: %w", err)
 	}
-	p.records.Wrote(p.etcd.UID, data)
+	p.records.Wrote(p.etcd.UID)
 	return nil
 }
 

@@ -1,13 +1,13 @@
 package kube
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,25 +42,17 @@ func WriteSecret(ctx context.Context, writer client.Client, owner client.FieldOw
 	if observed == nil {
 		return createSecret(ctx, writer, owner, intent)
 	}
-	patch := intent.difference(observed)
-	if len(patch) == 0 {
+	wanted := observed.DeepCopy()
+	intent.change(wanted)
+	if equality.Semantic.DeepEqual(observed, wanted) {
 		return *observed, nil
 	}
-	metadata, _ := patch["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["uid"], metadata["resourceVersion"] = observed.UID, observed.ResourceVersion
-	patch["metadata"] = metadata
-	data, err := json.Marshal(patch)
-	if err != nil {
-		return corev1.Secret{}, fmt.Errorf("encoding a change of Secret %s/%s: %w", intent.Namespace, intent.Name, err)
-	}
-	written := observed.DeepCopy()
-	if err := writer.Patch(ctx, written, client.RawPatch(types.MergePatchType, data), owner); err != nil {
+	anonymous := observed.DeepCopy()
+	anonymous.UID = "" // the patch has it then, and is for this instance alone
+	if err := writer.Patch(ctx, wanted, client.MergeFromWithOptions(anonymous, client.MergeFromWithOptimisticLock{}), owner); err != nil {
 		return corev1.Secret{}, fmt.Errorf("writing Secret %s/%s: %w", intent.Namespace, intent.Name, err)
 	}
-	return *written, nil
+	return *wanted, nil
 }
 
 func createSecret(ctx context.Context, writer client.Client, owner client.FieldOwner, intent SecretIntent) (corev1.Secret, error) {
@@ -78,84 +70,24 @@ func createSecret(ctx context.Context, writer client.Client, owner client.FieldO
 	return secret, nil
 }
 
-// difference returns the merge patch from observed to the intent, empty when
-// there is none.
-func (i SecretIntent) difference(observed *corev1.Secret) map[string]any {
-	patch := map[string]any{}
-	if data := dataDifference(observed.Data, i.Data); len(data) > 0 {
-		patch["data"] = data
-	}
-	metadata := map[string]any{}
-	if labels := changed(observed.Labels, i.Labels, i.RemoveLabels); len(labels) > 0 {
-		metadata["labels"] = labels
-	}
-	if annotations := changed(observed.Annotations, i.Annotations, i.RemoveAnnotations); len(annotations) > 0 {
-		metadata["annotations"] = annotations
-	}
-	if owners, differ := i.owners(observed.OwnerReferences); differ {
-		metadata["ownerReferences"] = owners
-	}
-	if len(metadata) > 0 {
-		patch["metadata"] = metadata
-	}
-	return patch
-}
-
-func dataDifference(observed, intended map[string][]byte) map[string]any {
-	data := map[string]any{}
-	for key, value := range intended {
-		if old, there := observed[key]; !there || !bytes.Equal(old, value) {
-			data[key] = value
-		}
-	}
-	for key := range observed {
-		if _, kept := intended[key]; !kept {
-			data[key] = nil
-		}
-	}
-	return data
-}
-
-// changed is what differs from the intended values, and nil for those that are to go.
-func changed(observed, intended map[string]string, removed []string) map[string]any {
-	differing := map[string]any{}
-	for _, key := range removed {
-		if _, there := observed[key]; there {
-			differing[key] = nil
-		}
-	}
-	for key, value := range intended {
-		if old, there := observed[key]; !there || old != value {
-			differing[key] = value
-		}
-	}
-	return differing
-}
-
-// owners returns the owner references after the write and whether they differ
-// from those that are there.
-func (i SecretIntent) owners(observed []metav1.OwnerReference) ([]metav1.OwnerReference, bool) {
-	wanted := map[types.UID]metav1.OwnerReference{}
+// change makes a Secret what the intent says.
+func (i SecretIntent) change(secret *corev1.Secret) {
+	secret.Data = i.Data
+	secret.Labels = changed(secret.Labels, i.Labels, i.RemoveLabels)
+	secret.Annotations = changed(secret.Annotations, i.Annotations, i.RemoveAnnotations)
+	secret.OwnerReferences = slices.DeleteFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return slices.Contains(i.Unowned, o.UID) })
 	for _, owner := range i.Owners {
-		wanted[owner.UID] = owner
-	}
-	unwanted := map[types.UID]bool{}
-	for _, uid := range i.Unowned {
-		unwanted[uid] = true
-	}
-	missing := maps.Clone(wanted)
-	kept := make([]metav1.OwnerReference, 0, len(observed)+len(wanted))
-	for _, owner := range observed {
-		delete(missing, owner.UID)
-		if !unwanted[owner.UID] {
-			kept = append(kept, owner)
+		if !slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+			secret.OwnerReferences = append(secret.OwnerReferences, owner)
 		}
 	}
-	differ := len(kept) != len(observed) || len(missing) > 0
-	for _, owner := range i.Owners {
-		if _, add := missing[owner.UID]; add {
-			kept = append(kept, owner)
-		}
-	}
-	return kept, differ
+}
+
+// changed are entries with the intended ones, and without those that are to go.
+func changed(entries, intended map[string]string, removed []string) map[string]string {
+	wanted := map[string]string{}
+	maps.Copy(wanted, entries)
+	maps.DeleteFunc(wanted, func(key, _ string) bool { return slices.Contains(removed, key) })
+	maps.Copy(wanted, intended)
+	return wanted
 }

@@ -52,7 +52,7 @@ func (r *Reconciler) ReconcileAccess(ctx context.Context, request ctrl.Request) 
 	if !access.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its Secret goes with it
 	}
-	if ahead, isWrong := r.ahead(); isWrong {
+	if ahead, isWrong := r.options.Ahead.Difference(); isWrong {
 		status := access.Status.DeepCopy()
 		return r.reportClock(ctx, stopped{access, keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess), status, &status.Conditions}, ahead)
 	}

@@ -45,7 +45,7 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 	if !stored.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its pod goes with it
 	}
-	if ahead, isWrong := r.ahead(); isWrong {
+	if ahead, isWrong := r.options.Ahead.Difference(); isWrong {
 		status := stored.Status.DeepCopy()
 		return r.reportClock(ctx, stopped{stored, etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup), status, &status.Conditions}, ahead)
 	}

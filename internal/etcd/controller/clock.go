@@ -13,21 +13,8 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/model"
-	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/kube"
 )
-
-// clockPause lies between two looks at a clock that is wrong: no event tells when it is set.
-const clockPause = 10 * time.Second
-
-// ahead is how much the clock is ahead of the API server's, and whether that is too much to issue by it: certificates
-// are valid from pki.Backdate before they are issued.
-func (r *Reconciler) ahead() (by time.Duration, isWrong bool) {
-	if r.options.Ahead == nil {
-		return 0, false
-	}
-	by = r.options.Ahead()
-	return by, by.Abs() > pki.Backdate
-}
 
 // stopped is a resource for which nothing is done while the clock is wrong. status is a copy of its status, with conditions in it.
 type stopped struct {
@@ -40,7 +27,7 @@ type stopped struct {
 
 // reportClock says so, and changes nothing else.
 func (r *Reconciler) reportClock(ctx context.Context, s stopped, ahead time.Duration) (ctrl.Result, error) {
-	wait := ctrl.Result{RequeueAfter: clockPause}
+	wait := ctrl.Result{RequeueAfter: kube.ClockPause}
 	conditions, isNew := model.WithClock(*s.conditions, s.GetGeneration(), ahead, r.options.Clock.Now())
 	if !isNew {
 		return wait, nil

@@ -43,8 +43,8 @@ func (r *Reconciler) ReconcilePKI(ctx context.Context, _ ctrl.Request) (ctrl.Res
 	if err != nil || etcdPKI == nil || !etcdPKI.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
-	if _, isWrong := r.ahead(); isWrong {
-		return ctrl.Result{RequeueAfter: clockPause}, nil // clusters report it
+	if _, isWrong := r.options.Ahead.Difference(); isWrong {
+		return ctrl.Result{RequeueAfter: kube.ClockPause}, nil // clusters report it
 	}
 	p := &pkiPass{Reconciler: r, pki: etcdPKI, now: r.options.Clock.Now()}
 	p.seen = model.PKISeen{PKI: etcdPKI, Now: p.now}

@@ -55,7 +55,7 @@ type Options struct {
 	Log    logr.Logger
 	Clock  clock.Clock
 	// Ahead tells how much Clock is ahead of the API server's; nil when that is unknown.
-	Ahead func() time.Duration
+	Ahead kube.ClockGate
 	// Dial connects to clusters.
 	Dial admin.Dial
 	// Agents returns a client of the agents of members.
@@ -179,7 +179,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.forget(request.NamespacedName)
 		return ctrl.Result{}, p.remove(ctx)
 	}
-	if ahead, isWrong := r.ahead(); isWrong && p.cluster.Names.Mode != model.Insecure {
+	if ahead, isWrong := r.options.Ahead.Difference(); isWrong && p.cluster.Names.Mode != model.Insecure {
 		status := etcd.Status.DeepCopy()
 		return r.reportClock(ctx, stopped{etcd, etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster), status, &status.Conditions}, ahead)
 	}

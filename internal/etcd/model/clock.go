@@ -10,6 +10,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/kstatus"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // ClockDiffers is the reason of Ready while nothing is issued by the operator's clock.
@@ -22,12 +23,8 @@ func WithClock(conditions []metav1.Condition, generation int64, ahead time.Durat
 	if before != nil && before.Reason == string(ClockDiffers) && before.ObservedGeneration == generation {
 		return conditions, false // by how much it differs is measured a little differently each time
 	}
-	direction := "ahead of"
-	if ahead < 0 {
-		direction = "behind"
-	}
-	ready := newCondition(kind, metav1.ConditionFalse, ClockDiffers, fmt.Sprintf("The etcd operator's clock is %s %s the API server's. No certificate is issued, and nothing else is changed. "+
-		"Set the clock of the machine that the etcd operator runs on, or that of the API server.", ahead.Abs().Round(time.Minute), direction))
+	ready := newCondition(kind, metav1.ConditionFalse, ClockDiffers, fmt.Sprintf("The etcd operator's clock is %s the API server's. No certificate is issued, and nothing else is changed. "+
+		"Set the clock of the machine that the etcd operator runs on, or that of the API server.", kube.ClockDifference(ahead)))
 	ready.ObservedGeneration = generation
 	changed := slices.Clone(conditions)
 	apimeta.SetStatusCondition(&changed, ready)

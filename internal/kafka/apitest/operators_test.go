@@ -377,7 +377,7 @@ func TestAnOperatorWhoseClockIsWrongTouchesNothingUntilItIsRight(t *testing.T) {
 			if since, err := time.Parse(time.RFC3339, said.LastTransitionTime); err != nil || since.After(w.clock.Now()) || w.clock.Now().Sub(since) > time.Minute {
 				t.Errorf("it is said to be so since %s, now is %s", said.LastTransitionTime, w.clock.Now())
 			}
-			if !strings.Contains(said.Message, "24h0m0s "+strings.Fields(name)[2]) {
+			if !strings.Contains(said.Message, "more than 15m0s "+strings.Fields(name)[2]) {
 				t.Errorf("it says %q", said.Message)
 			}
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,7 +42,7 @@ type Options struct {
 	Log   logr.Logger
 	Clock clock.PassiveClock
 	// Ahead tells how much Clock is ahead of everybody else's; nil when nobody knows.
-	Ahead     func() time.Duration
+	Ahead     kube.ClockGate
 	Connector Connector
 	Settings  model.Settings
 	// Companions names who runs beside the nodes of a cluster; nil when nobody does.
@@ -126,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	defer p.leave()
 	p.wake(observed.lookWhileDenied())
 	if observed.clockIsWrong() {
-		return ctrl.Result{RequeueAfter: clockPause}, r.reportClock(ctx, p)
+		return ctrl.Result{RequeueAfter: kube.ClockPause}, r.reportClock(ctx, p)
 	}
 	if observed.paused() {
 		return r.reportPaused(ctx, p)

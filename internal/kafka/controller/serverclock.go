@@ -5,31 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
-	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/kube"
 )
-
-// clockPause lies between two looks at a clock that is wrong: nothing tells when it is set.
-const clockPause = 10 * time.Second
 
 // readClock says by everybody else's clock when the cluster was observed, if the
 // operator's own is wrong.
 func (r *Reconciler) readClock(o *observation) {
-	if r.options.Ahead == nil {
-		return
-	}
-	if o.ahead = r.options.Ahead(); o.clockIsWrong() {
-		o.now = o.now.Add(-o.ahead)
+	ahead, isWrong := r.options.Ahead.Difference()
+	if o.ahead = ahead; isWrong {
+		o.now = o.now.Add(-ahead)
 	}
 }
 
-// clockIsWrong reports whether nothing may be issued by the operator's clock. Certificates
-// are valid from the time of their issue less pki.Backdate: those of a clock that is
-// further ahead would be refused by everybody, and one that is behind takes what others
-// have issued for not valid yet.
-func (o *observation) clockIsWrong() bool { return o.ahead.Abs() > pki.Backdate }
+func (o *observation) clockIsWrong() bool { return kube.ClockIsWrong(o.ahead) }
 
 // handsOff reports whether the cluster is watched, and nothing in it is changed.
 func (o *observation) handsOff() bool { return o.paused() || o.clockIsWrong() }
@@ -58,52 +48,7 @@ func (p *pass) stillSaid() []wanted {
 	return append(said, ended)
 }
 
-// clockWarning keeps its words for as long as they are about right: by how much the clock
-// differs is measured a little differently each time.
 func (p *pass) clockWarning() wanted {
-	for _, c := range p.kafka.Status.Conditions {
-		if c.Type == condition.Warning && c.Reason == reasonClock && isAbout(saidAhead(c.Message), p.ahead) {
-			return holds(condition.Warning, reasonClock, c.Message)
-		}
-	}
-	direction := clockAhead
-	if p.ahead < 0 {
-		direction = clockBehind
-	}
-	return holds(condition.Warning, reasonClock, fmt.Sprintf(clockDiffers+
-		"the API server's: nothing is changed and no certificate is renewed until they differ by less than %s; "+
-		"set the clock of the machine that the operator runs on, or that of the API server", p.ahead.Abs().Round(time.Minute), direction, pki.Backdate))
+	return holds(condition.Warning, reasonClock, fmt.Sprintf("the operator's clock is %s the API server's: nothing is changed and no certificate is renewed; "+
+		"set the clock of the machine that the operator runs on, or that of the API server", kube.ClockDifference(p.ahead)))
 }
-
-// How the warning about the clock begins, and its directions.
-const (
-	clockDiffers = "the operator's clock is %s %s "
-	clockAhead   = "ahead of"
-	clockBehind  = "behind"
-)
-
-// saidAhead is by how much an earlier warning says that the clock is ahead; zero when it
-// cannot be read.
-func saidAhead(message string) time.Duration {
-	var size, direction string
-	if _, err := fmt.Sscanf(message, clockDiffers, &size, &direction); err != nil {
-		return 0
-	}
-	ahead, err := time.ParseDuration(size)
-	if err != nil {
-		return 0
-	}
-	if direction == clockBehind {
-		return -ahead
-	}
-	return ahead
-}
-
-// isAbout reports whether two differences of clocks would be told in the same words, but
-// for what drifts and is rounded.
-func isAbout(said, ahead time.Duration) bool {
-	return (said - ahead).Abs() <= max(ahead.Abs()/clockTolerance, 2*time.Minute)
-}
-
-// clockTolerance is the part of a difference by which another one may differ from it.
-const clockTolerance = 10

@@ -9,27 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
-
-// clockPause lies between two looks at a clock that is wrong: no event tells when it is set.
-const clockPause = 10 * time.Second
-
-// ahead is how much the clock is ahead of the API server's, and whether that is too much to issue by it: certificates are valid
-// from pki.Backdate before they are issued.
-func (r *Reconciler) ahead() (by time.Duration, isWrong bool) {
-	if r.options.Ahead == nil {
-		return 0, false
-	}
-	by = r.options.Ahead()
-	return by, by.Abs() > pki.Backdate
-}
 
 // reportClock says of a user that nothing of it is changed. It is looked at as after a start once the clock is right.
 func (r *Reconciler) reportClock(ctx context.Context, user *kafkav1.KafkaUser, ahead time.Duration, now time.Time) (ctrl.Result, error) {
 	r.memory.forget(client.ObjectKeyFromObject(user))
-	wait := ctrl.Result{RequeueAfter: clockPause}
+	wait := ctrl.Result{RequeueAfter: kube.ClockPause}
 	status, begins := model.WithClock(user.Status, ahead, now)
 	if !begins {
 		return wait, nil

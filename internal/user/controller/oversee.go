@@ -13,6 +13,7 @@ import (
 	kafkav1ac "github.com/keyturn/keyturn/api/kafka/v1/applyconfiguration/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -33,8 +34,8 @@ func (v version) clientsCA() clientsCAVersion { return clientsCAVersion{v.caCert
 // Oversee looks at all users of the Kafka together: it gives those that wait for another certificate their turn, and
 // writes the progress into the status of the Kafka.
 func (r *Reconciler) Oversee(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	if _, isWrong := r.ahead(); isWrong {
-		return ctrl.Result{RequeueAfter: clockPause}, nil
+	if _, isWrong := r.options.Ahead.Difference(); isWrong {
+		return ctrl.Result{RequeueAfter: kube.ClockPause}, nil
 	}
 	now := r.options.Clock.Now()
 	kafka, _, err := r.kafka(ctx)

@@ -34,7 +34,7 @@ type Options struct {
 	Log    logr.Logger
 	Clock  clock.PassiveClock
 	// Ahead tells how much Clock is ahead of the API server's; nil when that is unknown.
-	Ahead func() time.Duration
+	Ahead kube.ClockGate
 	// Cluster is the Kafka whose users are looked after.
 	Cluster types.NamespacedName
 	// Stores says whether Secrets get PKCS#12 stores.
@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !user.DeletionTimestamp.IsZero() {
 		return r.finish(ctx, &user, now)
 	}
-	if ahead, isWrong := r.ahead(); isWrong {
+	if ahead, isWrong := r.options.Ahead.Difference(); isWrong {
 		return r.reportClock(ctx, &user, ahead, now)
 	}
 	r.refer(&user)

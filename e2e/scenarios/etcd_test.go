@@ -54,8 +54,8 @@ func etcdCreated(s *stage) {
 			before = now
 		}
 		if size > 1 {
-			s.etcdByThePlugin(etcd, application)
 			s.plantedKeyIsFound(etcd)
+			s.etcdByThePlugin(etcd, application)
 		}
 		s.step(what+" deleted", func() error { return etcd.Delete(s.ctx) })
 		s.keysStayPut(search)

@@ -115,7 +115,7 @@ func (p *pass) recordCAs(ctx context.Context) error {
 }
 
 // reasonNotRecorded is that of the event that tells of a record with more than a ConfigMap holds.
-const reasonNotRecorded = "NotRecorded"
+const reasonNotRecorded = "TrustNotRecorded"
 
 func (p *pass) writeRecord(ctx context.Context, data map[string]string) error {
 	labels, err := p.privateLabels(ctx)

@@ -33,7 +33,7 @@ type cluster struct {
 // NewStore returns a Store that remembers nothing.
 func NewStore() *Store { return &Store{clusters: map[types.UID]*cluster{}} }
 
-// Knows reports whether the records of a cluster were looked for, be it that there were none.
+// Knows reports whether the records of a cluster were looked for, whether or not there were any.
 func (s *Store) Knows(of types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,18 +47,27 @@ func (s *Store) Recall(of types.UID, found map[string]rotation.Record, pods map[
 	known := s.get(of)
 	known.records, known.pods = found, pods
 	for _, record := range found { // all records of a cluster say the same
-		known.restart = cmp.Or(known.restart, lasting(record.RestartSeconds))
-		known.reload = cmp.Or(known.reload, lasting(record.ReloadSeconds))
+		known.restart = cmp.Or(known.restart, seconds(record.RestartSeconds))
+		known.reload = cmp.Or(known.reload, seconds(record.ReloadSeconds))
 	}
 }
 
 // longest is more than any restart has ever taken.
 const longest = 24 * time.Hour
 
-// lasting is a length of time that was written down; zero where it is none.
-func lasting(seconds float64) time.Duration {
-	if seconds > 0 && seconds < longest.Seconds() {
-		return time.Duration(seconds * float64(time.Second))
+// plausible is a length of time that a restart may take, and zero instead of any other: times in Secrets of tenants may be forged, and
+// clocks are set.
+func plausible(length time.Duration) time.Duration {
+	if length > 0 && length < longest {
+		return length
+	}
+	return 0
+}
+
+// seconds is a length of time as records have it; one that a record has no room for is zero.
+func seconds(length float64) time.Duration {
+	if length > 0 && length < longest.Seconds() {
+		return time.Duration(length * float64(time.Second))
 	}
 	return 0
 }
@@ -70,8 +79,8 @@ func (s *Store) Of(cluster types.UID) map[string]rotation.Record {
 	return maps.Clone(s.get(cluster).records)
 }
 
-// Made is since when a pod is known as it is. One that was made after the records of its cluster were found is known better than
-// these tell of the pod before it: nothing from before now is told of it.
+// Made is since when a pod is known as it is. Records that were found tell nothing of a pod that was created after that: such a pod
+// is known since now.
 func (s *Store) Made(of types.UID, pod Pod, now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +97,7 @@ type Pod struct {
 	Created time.Time
 }
 
-// Latest is the record as it is to stand, with what was measured: the one before it while nothing but the time has changed.
+// Latest is the record that is to be stored, with what was measured: the previous one while nothing but the time has changed.
 func (s *Store) Latest(of types.UID, record rotation.Record, plan trust.Plan) rotation.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,14 +135,16 @@ func (s *Store) HasNew(of types.UID) bool {
 func (s *Store) Restarted(of types.UID, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.get(of).restart = took
+	known := s.get(of)
+	known.restart = cmp.Or(plausible(took), known.restart)
 }
 
 // Reloaded remembers how long it took until a member had loaded what was published to it.
 func (s *Store) Reloaded(of types.UID, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.get(of).reload = took
+	known := s.get(of)
+	known.reload = cmp.Or(plausible(took), known.reload)
 }
 
 // Forget drops a cluster that is gone.

@@ -81,6 +81,10 @@ func TestHowLongTheLastRestartTookIsRecordedAndRecalled(t *testing.T) {
 	store := records.NewStore()
 	store.Restarted(cluster, 1500*time.Millisecond)
 	store.Reloaded(cluster, 2*time.Second)
+	for _, forged := range []time.Duration{-time.Hour, 290 * 365 * 24 * time.Hour} {
+		store.Restarted(cluster, forged)
+		store.Reloaded(cluster, forged)
+	}
 	if store.Knows(cluster) {
 		t.Error("a cluster whose records were not looked for is known")
 	}
@@ -108,7 +112,7 @@ func TestNothingFromBeforeIsToldOfAPodThatWasMadeSince(t *testing.T) {
 		want time.Time
 	}{
 		"there when the records were found": {records.Pod{Name: "a", UID: "1", Created: created}, created},
-		"made again since":                  {records.Pod{Name: "b", UID: "2", Created: created}, now},
+		"recreated since":                   {records.Pod{Name: "b", UID: "2", Created: created}, now},
 		"made since":                        {records.Pod{Name: "c", UID: "1", Created: created}, now},
 	} {
 		if got := store.Made(cluster, c.pod, now); !got.Equal(c.want) {

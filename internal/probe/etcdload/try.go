@@ -18,6 +18,9 @@ func Try(ctx context.Context, options Options) error {
 		if _, err := client.Put(ctx, key, ""); err != nil {
 			return fmt.Errorf("writing key %s: %w", key, err)
 		}
+		if _, err := client.Delete(ctx, key); err != nil {
+			return fmt.Errorf("deleting key %s: %w", key, err)
+		}
 		return nil
 	})
 }

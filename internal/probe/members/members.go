@@ -37,6 +37,9 @@ const tryTimeout = time.Second
 // Follow returns when the members are known, with the way to them. The watch ends with ctx.
 func Follow(ctx context.Context, client kubernetes.Interface, config *rest.Config, names model.Names) (*Members, error) {
 	selector := fmt.Sprintf("%s=%s,%s=%s", model.ClusterLabel, names.Cluster, model.RoleLabel, etcdv1beta2.RoleVoter)
+	if err := reach.CheckPods(ctx, client, names.Namespace, selector); err != nil {
+		return nil, err
+	}
 	m := &Members{names: names, informer: coreinformers.NewFilteredPodInformer(client, names.Namespace, 0, cache.Indexers{},
 		func(options *metav1.ListOptions) { options.LabelSelector = selector })}
 	go m.informer.RunWithContext(ctx)

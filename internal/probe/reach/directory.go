@@ -25,6 +25,9 @@ type directory struct {
 // watchPods returns when the pods are known; the watch ends with ctx.
 func watchPods(ctx context.Context, client kubernetes.Interface, names Names) (*directory, error) {
 	selector := fmt.Sprintf("%s=%s,%s=%s-kafka", model.ClusterLabel, names.Cluster, model.NameLabel, names.Cluster)
+	if err := CheckPods(ctx, client, names.Namespace, selector); err != nil {
+		return nil, err
+	}
 	informer := coreinformers.NewFilteredPodInformer(client, names.Namespace, 0, cache.Indexers{},
 		func(options *metav1.ListOptions) { options.LabelSelector = selector })
 	go informer.RunWithContext(ctx)
@@ -32,6 +35,14 @@ func watchPods(ctx context.Context, client kubernetes.Interface, names Names) (*
 		return nil, fmt.Errorf("listing pods of Kafka %s in namespace %s: %w", names.Cluster, names.Namespace, ctx.Err())
 	}
 	return &directory{names: names, store: informer.GetStore()}, nil
+}
+
+// CheckPods lists pods once. A watch tries again without end where that is denied.
+func CheckPods(ctx context.Context, client kubernetes.Interface, namespace, selector string) error {
+	if _, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1}); err != nil {
+		return fmt.Errorf("listing pods in namespace %s: %w", namespace, err)
+	}
+	return nil
 }
 
 // nodes are the pods as last seen, by name.

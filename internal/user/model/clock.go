@@ -17,12 +17,13 @@ func ClockWarning(ahead time.Duration) Remark {
 		"Set the clock of the machine that the user operator runs on, or that of the API server.", kube.ClockDifference(ahead))}
 }
 
-// WithClock adds that warning to a status, and reports whether it was not there. now is by the clock that is wrong.
+// WithClock puts that warning into a status, and reports whether it was not there. now is by the clock that is wrong.
 func WithClock(status kafkav1.KafkaUserStatus, ahead time.Duration, now time.Time) (kafkav1.KafkaUserStatus, bool) {
-	if slices.ContainsFunc(status.Conditions, func(c condition.Condition) bool { return c.Reason == string(ClockDiffers) }) {
+	warning := newCondition(condition.Warning, ClockWarning(ahead))
+	if slices.ContainsFunc(status.Conditions, func(c condition.Condition) bool { return c.Reason == warning.Reason && c.Message == warning.Message }) {
 		return status, false
 	}
-	warned := append(slices.Clone(status.Conditions), newCondition(condition.Warning, ClockWarning(ahead)))
-	status.Conditions = kstatus.Strimzi(warned, status.Conditions, now.Add(-ahead))
+	warned := slices.DeleteFunc(slices.Clone(status.Conditions), func(c condition.Condition) bool { return c.Reason == warning.Reason })
+	status.Conditions = kstatus.Strimzi(append(warned, warning), status.Conditions, now.Add(-ahead))
 	return status, true
 }

@@ -99,7 +99,7 @@ func TestAPlanOfTheRecordForetellsAReplacement(t *testing.T) {
 	w.atRest()
 }
 
-// An operator that starts goes on from what is recorded, and writes nothing that says the same.
+// An operator that starts continues from what is recorded, and writes nothing that says the same.
 func TestAnOperatorThatStartsGoesOnFromTheRecord(t *testing.T) {
 	t.Parallel()
 	w := reporting(t, 3)
@@ -146,19 +146,19 @@ func TestWhatIsNoRecordIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	w := reporting(t, 1)
 	stored := w.stored()
-	stored.Labels, stored.Data = nil, map[string]string{"of": "somebody else"}
+	stored.Labels, stored.Data = nil, map[string]string{"of": "another program"}
 	if err := w.person.Update(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
 	w.restart()
 	_, _ = w.try()
 	w.until("ForeignObject")
-	if left := w.stored(); left.Data["of"] != "somebody else" {
+	if left := w.stored(); left.Data["of"] != "another program" {
 		t.Errorf("it is overwritten: %v", left.Data)
 	}
 }
 
-// A record that somebody has broken tells the next operator nothing, and is written again.
+// A record that cannot be read has no effect on the next operator, and is written again.
 func TestABrokenRecordIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := reporting(t, 1)

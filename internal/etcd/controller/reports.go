@@ -64,7 +64,7 @@ func (p *pass) pollable(member membership.Member) *corev1.Pod {
 	return pod
 }
 
-// arePolled reports whether each agent that can be polled was, be it that it did not answer.
+// arePolled reports whether each agent that can be polled was polled, whether or not it answered.
 func (p *pass) arePolled() bool {
 	latest := p.poller.Latest(p.cluster.Names.NamespacedName())
 	return !slices.ContainsFunc(p.members, func(member membership.Member) bool {

@@ -27,12 +27,19 @@ func (o *Options) answer(request issuer.Request, certificate *state, secret *cor
 	if o.Placement == InGivenSecret {
 		again = fmt.Sprintf("run cmctl renew %s --namespace %s", certificate.Name, certificate.Namespace)
 	}
-	outcome := found(request, secret, pending, again)
-	if issued, is := outcome.(issuer.Issued); is {
-		issued.Next = certificate.next()
-		return issued
+	next := certificate.next()
+	switch outcome := found(request, secret, pending, again).(type) {
+	case issuer.Issued:
+		outcome.Next = next
+		return outcome
+	case issuer.Denied:
+		if next != nil {
+			return *next // the certificate is a former one
+		}
+		return outcome
+	default:
+		return outcome
 	}
-	return outcome
 }
 
 // found is the outcome that a Secret holds. again is how a person has another certificate issued.

@@ -86,6 +86,11 @@ func TestOnlyAnAnswerToTheCurrentRequestIsIssued(t *testing.T) {
 				s.Status.Conditions = append(s.Status.Conditions, condition{Type: "Issuing", Status: "True", Message: "no Secret"})
 			}, want: "not issued yet: no Secret.",
 		},
+		"it was changed, and its former request is gone": {
+			certificate: func(s *state) {
+				s.Status.Conditions = append(s.Status.Conditions, condition{Type: "Issuing", Status: "True", Reason: "RequestChanged", Message: "names differ"})
+			}, want: "not issued yet: names differ.",
+		},
 		"it is being renewed": {
 			certificate: func(s *state) {
 				s.Status.Conditions = append(s.Status.Conditions, condition{Type: "Issuing", Status: "True"})
@@ -317,6 +322,21 @@ func TestACertificateThatIsToBeReissuedSaysSinceWhenAndWhy(t *testing.T) {
 				t.Errorf("got %+v, want %q since %s", next, c.mentions, moment)
 			}
 		})
+	}
+}
+
+func TestAFormerCertificateIsNotRefusedWhileAnotherIsIssued(t *testing.T) {
+	t.Parallel()
+	request, certificate := aRequest(), ready()
+	request.SANs = pki.SANs{DNS: []string{"b.svc"}}
+	secret := signed(t, newCA(t, "company"))
+	if outcome, is := inOwnSecret().answer(request, certificate, secret).(issuer.Denied); !is {
+		t.Fatalf("at rest: %T %+v, want Denied", outcome, outcome)
+	}
+	certificate.Status.Conditions = append(certificate.Status.Conditions, condition{Type: "Issuing", Status: "True", Message: "by hand"})
+	outcome, is := inOwnSecret().answer(request, certificate, secret).(issuer.Pending)
+	if !is || !strings.Contains(outcome.Why, "has not been reissued since it was requested") {
+		t.Errorf("got %+v, want Pending", outcome)
 	}
 }
 

@@ -38,6 +38,7 @@ type state struct {
 type condition struct {
 	Type               string      `json:"type"`
 	Status             string      `json:"status"`
+	Reason             string      `json:"reason"`
 	Message            string      `json:"message"`
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 	ObservedGeneration int64       `json:"observedGeneration"`
@@ -63,11 +64,14 @@ func (s *state) condition(kind string) condition {
 
 func (s *state) is(kind string) bool { return s.condition(kind).Status == string(metav1.ConditionTrue) }
 
-// isIssued reports whether the Certificate as it is now was issued. Until its first issuance is over, cert-manager has no
-// request to compare with and may call it Ready although it was changed.
+// requestChanged is cert-manager's reason for issuing what the last certificate was not requested as.
+const requestChanged = "RequestChanged"
+
+// isIssued reports whether the Certificate as it is now was issued. cert-manager may call one Ready that was changed while it
+// has no former request to compare with: during the first issuance, and once the next request has replaced the former one.
 func (s *state) isIssued() bool {
-	isFirst := s.Status.Revision == 0 && s.is("Issuing")
-	return s.is("Ready") && s.condition("Ready").ObservedGeneration == s.Generation && !isFirst && s.DeletionTimestamp.IsZero()
+	isOther := s.is("Issuing") && (s.Status.Revision == 0 || s.condition("Issuing").Reason == requestChanged)
+	return s.is("Ready") && s.condition("Ready").ObservedGeneration == s.Generation && !isOther && s.DeletionTimestamp.IsZero()
 }
 
 // hasFailed reports whether cert-manager waits after a failure.

@@ -130,16 +130,16 @@ func TestNothingIsRequestedBeforeTheSecretIsGiven(t *testing.T) {
 func TestAGivenSecretThatIsDeletedIsFilledOnceItIsGivenAgain(t *testing.T) {
 	t.Parallel()
 	w := givenWorld(t)
-	before := w.issued(w.userRequest())
+	w.issued(w.userRequest())
 	if err := w.person.Delete(t.Context(), &corev1.Secret{ObjectMeta: w.meta(user)}); err != nil {
 		t.Fatal(err)
 	}
 
 	w.give(map[string][]byte{passwordKey: []byte("another-password")})
 
-	w.until("another certificate", func() bool {
-		answer, is := w.ask(w.userRequest()).(issuer.Issued)
-		return is && !answer.Chain[0].Equal(before.Chain[0])
+	w.until("there is a certificate in it", func() bool { // cert-manager may write the former one once more
+		_, is := w.ask(w.userRequest()).(issuer.Issued)
+		return is && len(w.secret(user).Data[corev1.TLSCertKey]) > 0
 	})
 	if secret := w.secret(user); secret.Type != corev1.SecretTypeOpaque {
 		t.Errorf("type is %s", secret.Type)

@@ -143,6 +143,10 @@ func TestAnotherRequestIsAnsweredWithAnotherLeafAndKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.issued(w.request(node))
+	w.until("the key of the first request is cleared away", func() bool { // cert-manager would use it once more
+		next, _, err := unstructured.NestedString(w.certificate(node).Object, "status", "nextPrivateKeySecretName")
+		return err == nil && next == "" && len(w.list("CertificateRequest")) == 1
+	})
 	longer := w.request(node)
 	longer.Validity = 72 * time.Hour
 

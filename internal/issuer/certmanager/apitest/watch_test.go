@@ -49,6 +49,17 @@ func (w *world) watch(config *rest.Config, namespaces ...string) (*certmanager.W
 	return watch, events
 }
 
+// cached waits until Certificates are read from the cache.
+func (w *world) cached(watch *certmanager.Watch) {
+	w.t.Helper()
+	w.until("Certificates are cached", func() bool {
+		w.traffic.since()
+		_, err := watch.Certificates(w.t.Context(), w.namespace, labels.Everything())
+		reads, _ := w.traffic.since()
+		return err == nil && len(reads) == 0
+	})
+}
+
 func (w *world) cluster() types.NamespacedName {
 	return types.NamespacedName{Namespace: w.namespace, Name: "my-cluster"}
 }
@@ -88,7 +99,8 @@ func TestAWatchedCertificateCostsNoRequestAtRest(t *testing.T) {
 			if !all {
 				namespaces = []string{w.namespace}
 			}
-			_, events := w.watch(apiServer, namespaces...)
+			watch, events := w.watch(apiServer, namespaces...)
+			w.cached(watch)
 			w.issued(w.request(node))
 			w.drain(events)
 			w.traffic.since()

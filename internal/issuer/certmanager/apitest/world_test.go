@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -230,6 +231,7 @@ func newWorldOn(t *testing.T, config *rest.Config) *world {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "issuer-"}}
 	w.create(namespace)
 	w.namespace = namespace.Name
+	t.Cleanup(w.tellAfterFailure)
 	counted := rest.CopyConfig(config)
 	counted.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		w.traffic.next = next
@@ -251,6 +253,33 @@ func newWorldOn(t *testing.T, config *rest.Config) *world {
 		Selector: map[string]string{"strimzi.io/cluster": "my-cluster", "strimzi.io/kind": "Kafka"},
 	}
 	return w
+}
+
+// tellAfterFailure logs what cert-manager has said of the objects of a test that has failed. No key is among it.
+func (w *world) tellAfterFailure() {
+	if !w.t.Failed() {
+		return
+	}
+	ctx := context.WithoutCancel(w.t.Context())
+	for _, kind := range []string{"Certificate", "CertificateRequest"} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: certmanager.Group, Version: "v1", Kind: kind + "List"})
+		if err := w.person.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
+			w.t.Log(err)
+		}
+		for i := range list.Items {
+			text, _ := json.Marshal(list.Items[i].Object) // it was read as JSON
+			w.t.Logf("%s", text)
+		}
+	}
+	secrets := &corev1.SecretList{}
+	if err := w.person.List(ctx, secrets, client.InNamespace(w.namespace)); err != nil {
+		w.t.Log(err)
+	}
+	for i := range secrets.Items {
+		w.t.Logf("Secret %s (uid %s) of %s has %q, annotations %v, %s", secrets.Items[i].Name, secrets.Items[i].UID, secrets.Items[i].CreationTimestamp,
+			entriesOf(&secrets.Items[i]), secrets.Items[i].Annotations, secrets.Items[i].Data[corev1.TLSCertKey])
+	}
 }
 
 // owner creates an object that Certificates may be made for.

@@ -303,9 +303,13 @@ func (v *view) mayIssue() bool {
 }
 
 // operatorIdentity turns last of all identities, and never to what a listener
-// does not know: unless what it has now is expired and serves it nowhere.
+// does not know: unless what it has now is expired and serves it nowhere. One that was
+// lost and signed anew in the middle keeps its cross certificates as nodes keep theirs.
 func (v *view) operatorIdentity(m *Member) Identity {
-	if m.Published.Identity.Signer == v.target.Key {
+	switch published := m.Published.Identity; {
+	case published.Signer == v.target.Key && len(published.Cross) > 0:
+		return v.future()
+	case published.Signer == v.target.Key:
 		return v.operatorFuture()
 	}
 	if v.onlyTargetLives() || v.target.Stored == InUseAll && v.open(GuardListeners, v.target) {
@@ -331,10 +335,7 @@ func (v *view) currentIdentity(m *Member) Identity {
 	if m.Published.Identity.Signer != "" {
 		return m.Published.Identity
 	}
-	if m.Kind == Operator {
-		return Identity{Signer: v.signer().Key}
-	}
-	if v.isApart(m, NoSigner) {
+	if m.Kind != Operator && v.isApart(m, NoSigner) {
 		return Identity{}
 	}
 	return v.signedBy(v.signer())

@@ -253,3 +253,25 @@ func TestADistrustedAuthorityOfWhichNoCertificateIsKnownStopsVouching(t *testing
 		t.Errorf("done %t, vouching %v", plan.Done, plan.Vouching)
 	}
 }
+
+// A node that has not loaded the new CA yet verifies its certificates by way of the old one.
+func TestTheOperatorWhoseCertificateIsLostIsGivenTheCrossCertificateThatNodesNeed(t *testing.T) {
+	t.Parallel()
+	s := cluster()
+	s.Anchors[0].Stored, s.Anchors[1].Stored = InUseAll, TrustedUnused
+	s.Application.Anchors = []AnchorID{"B", "A"}
+	operator := &s.Members[2]
+	give := func(identity Identity) {
+		operator.Published.Identity, operator.Roles[0].Evidence.Loaded.Identity = identity, identity
+	}
+	give(Identity{})
+
+	given := Decide(s).Publications["operator"].Identity
+	if want := (Identity{Signer: "keyB", Cross: []KeyID{"keyA"}}); !given.same(want) {
+		t.Fatalf("while nodes trust the old CA alone it is given %+v, want %+v", given, want)
+	}
+	give(given)
+	if again := Decide(s).Publications["operator"].Identity; !again.same(given) {
+		t.Errorf("then it is given %+v, want %+v", again, given)
+	}
+}

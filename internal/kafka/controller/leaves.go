@@ -138,7 +138,9 @@ func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) aut
 	}
 	want.Chain = p.clusterCA.SentAlong(request.identity, stored)
 	if spec.Source == authority.UserProvided {
-		want.Chain = slices.Concat(signer.Presents(), want.Chain)
+		presents := signer.Presents()
+		among := func(cross *x509.Certificate) bool { return slices.ContainsFunc(presents, cross.Equal) }
+		want.Chain = slices.Concat(presents, slices.DeleteFunc(want.Chain, among))
 	}
 	return want
 }

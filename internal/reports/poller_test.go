@@ -12,15 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/keyturn/keyturn/internal/agent/client"
-	"github.com/keyturn/keyturn/internal/mtls"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/reports"
 )
 
 // world has agents by their addresses, and counts how often each is polled.
 type world struct {
-	poller *reports.Poller
+	poller *reports.Poller[publication.Report]
 
 	mu      sync.Mutex
 	answers map[string]func(context.Context) (publication.Report, error)
@@ -30,24 +28,27 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{answers: map[string]func(context.Context) (publication.Report, error){}, polls: map[string]int{}, changed: map[string]int{}}
-	w.poller = reports.New(reports.Options{
-		Clock:  clock.RealClock{},
-		Agents: func(mtls.Credentials) reports.Agents { return w },
-		Changed: func(_ context.Context, owner types.NamespacedName) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.changed[owner.Name]++
-		},
-	})
+	w.poller = reports.New[publication.Report](clock.RealClock{})
 	return w
 }
 
-func (w *world) TLS(ctx context.Context, node client.Node) (publication.Report, error) {
+// notice counts that something has changed.
+func (w *world) notice(_ context.Context, owner types.NamespacedName) {
 	w.mu.Lock()
-	w.polls[node.Address]++
-	answer := w.answers[node.Address]
+	defer w.mu.Unlock()
+	w.changed[owner.Name]++
+}
+
+func (w *world) ask(ctx context.Context, address string) (*publication.Report, error) {
+	w.mu.Lock()
+	w.polls[address]++
+	answer := w.answers[address]
 	w.mu.Unlock()
-	return answer(ctx)
+	report, err := answer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &report, nil
 }
 
 func (w *world) let(address string, answer func(context.Context) (publication.Report, error)) {
@@ -57,8 +58,8 @@ func (w *world) let(address string, answer func(context.Context) (publication.Re
 }
 
 // track has the agents of a cluster polled, and waits until those have answered that do so immediately.
-func (w *world) track(owner string, agents ...reports.Target) {
-	w.poller.Track(named(owner), mtls.Credentials{}, agents)
+func (w *world) track(owner string, agents ...reports.Target[publication.Report]) {
+	w.poller.Track(named(owner), agents)
 	synctest.Wait()
 }
 
@@ -85,7 +86,7 @@ func (w *world) run(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- w.poller.Run(ctx) }()
+	go func() { ended <- w.poller.Run(ctx, w.notice) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -124,8 +125,10 @@ var errRefused = errors.New("connection refused")
 
 func named(name string) types.NamespacedName { return types.NamespacedName{Namespace: "n", Name: name} }
 
-func at(uid, life string) reports.Target {
-	return reports.Target{UID: types.UID(uid), Life: life, Node: client.Node{Address: uid}}
+func (w *world) at(uid, life string) reports.Target[publication.Report] {
+	return reports.Target[publication.Report]{
+		UID: types.UID(uid), Life: life, Ask: func(ctx context.Context) (*publication.Report, error) { return w.ask(ctx, uid) },
+	}
 }
 
 func TestAnAgentAtRestIsPolledSeldomAndSoonAfterAChange(t *testing.T) {
@@ -134,7 +137,7 @@ func TestAnAgentAtRestIsPolledSeldomAndSoonAfterAChange(t *testing.T) {
 		w := newWorld()
 		w.let("a", says(1))
 		w.run(t)
-		w.track("c", at("a", "1"))
+		w.track("c", w.at("a", "1"))
 		if polls, told := w.polled("a"), w.told("c"); polls != 1 || told != 1 {
 			t.Fatalf("a new agent is polled %d times immediately and %d changes are reported, want 1 and 1", polls, told)
 		}
@@ -148,13 +151,13 @@ func TestAnAgentAtRestIsPolledSeldomAndSoonAfterAChange(t *testing.T) {
 		if polls := w.polled("a"); polls != 10 {
 			t.Errorf("it is polled %d times in 5 minutes of rest, want 10", polls)
 		}
-		w.track("c", at("a", "1"))
+		w.track("c", w.at("a", "1"))
 		if polls := w.polled("a"); polls != 0 {
 			t.Errorf("a reconcile that changes nothing polls it %d times", polls)
 		}
 		w.let("a", says(2))
-		w.track("c", at("a", "2"))
-		if polls, told := w.polled("a"), w.told("c"); polls != 1 || told != 1 || w.poller.Latest(named("c"))["a"].TLS.Revision != 2 {
+		w.track("c", w.at("a", "2"))
+		if polls, told := w.polled("a"), w.told("c"); polls != 1 || told != 1 || w.poller.Latest(named("c"))["a"].Answer.Revision != 2 {
 			t.Errorf("after its life has changed it is polled %d times immediately and %d changes are reported, want 1 and 1", polls, told)
 		}
 	})
@@ -166,18 +169,18 @@ func TestSilenceIsToldOnceAndKeepsItsBeginning(t *testing.T) {
 		w := newWorld()
 		w.let("a", says(1))
 		w.run(t)
-		w.track("c", at("a", "1"))
+		w.track("c", w.at("a", "1"))
 		w.told("c")
 		w.let("a", errs())
 		began := time.Now().Add(time.Second)
 		pass(10 * time.Minute)
 		report := w.poller.Latest(named("c"))["a"]
-		if told := w.told("c"); told != 1 || report.TLS != nil || !errors.Is(report.Err, errRefused) || !report.Since.Equal(began) {
+		if told := w.told("c"); told != 1 || report.Answer != nil || !errors.Is(report.Err, errRefused) || !report.Since.Equal(began) {
 			t.Errorf("%d changes are reported of %+v, want one since %s", told, report, began)
 		}
 		w.let("a", says(1))
 		pass(30 * time.Second)
-		if report := w.poller.Latest(named("c"))["a"]; w.told("c") != 1 || report.TLS == nil || report.Err != nil {
+		if report := w.poller.Latest(named("c"))["a"]; w.told("c") != 1 || report.Answer == nil || report.Err != nil {
 			t.Errorf("after it answers again it is %+v", report)
 		}
 	})
@@ -193,7 +196,7 @@ func TestAnotherReasonForSilenceIsReported(t *testing.T) {
 		w := newWorld()
 		w.let("a", errs())
 		w.run(t)
-		w.track("c", at("a", "1"))
+		w.track("c", w.at("a", "1"))
 		w.told("c")
 		w.let("a", func(context.Context) (publication.Report, error) { return publication.Report{}, rejectedError{} })
 		pass(30 * time.Second)
@@ -214,9 +217,9 @@ func TestAgentsThatHangKeepNoOtherWaiting(t *testing.T) {
 		for i := range 100 {
 			hanging := fmt.Sprintf("hanging-%d", i)
 			w.let(hanging, hangs)
-			w.track(hanging, at(hanging, "1"))
+			w.track(hanging, w.at(hanging, "1"))
 		}
-		w.track("c", at("a", "1"))
+		w.track("c", w.at("a", "1"))
 		pass(4 * time.Second)
 		if polls := w.polled("a"); polls != 5 {
 			t.Errorf("it is polled %d times in 4 seconds, want 5", polls)
@@ -238,10 +241,10 @@ func TestWhatIsNotTrackedAnyMoreIsForgotten(t *testing.T) {
 		w.let("a", says(1))
 		w.let("b", hangs)
 		w.run(t)
-		w.track("c", at("a", "1"), at("b", "1"))
-		w.track("c", at("a", "1")) // while b is polled
+		w.track("c", w.at("a", "1"), w.at("b", "1"))
+		w.track("c", w.at("a", "1")) // while b is polled
 		pass(10 * time.Second)
-		if latest := w.poller.Latest(named("c")); len(latest) != 1 || latest["a"].TLS == nil {
+		if latest := w.poller.Latest(named("c")); len(latest) != 1 || latest["a"].Answer == nil {
 			t.Errorf("the reports are %+v, want that of a", latest)
 		}
 		w.poller.Forget(named("c"))
@@ -260,12 +263,12 @@ func TestAnAnswerOfAFormerLifeIsPolledAgainAtOnce(t *testing.T) {
 		w := newWorld()
 		w.let("a", hangs)
 		w.run(t)
-		w.track("c", at("a", "1"))
-		w.track("c", at("a", "2"))
+		w.track("c", w.at("a", "1"))
+		w.track("c", w.at("a", "2"))
 		w.let("a", says(1))
 		w.polled("a")
 		pass(3 * time.Second)
-		if polls := w.polled("a"); polls != 1 || w.poller.Latest(named("c"))["a"].TLS == nil {
+		if polls := w.polled("a"); polls != 1 || w.poller.Latest(named("c"))["a"].Answer == nil {
 			t.Errorf("it is polled %d times when the first poll has ended, want 1", polls)
 		}
 	})
@@ -290,11 +293,9 @@ func TestAClockThatIsSetBackPutsNoPollOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, moved := newWorld(), &settable{}
 		w.let("a", says(1))
-		w.poller = reports.New(reports.Options{
-			Clock: moved, Agents: func(mtls.Credentials) reports.Agents { return w }, Changed: func(context.Context, types.NamespacedName) {},
-		})
+		w.poller = reports.New[publication.Report](moved)
 		w.run(t)
-		w.track("c", at("a", "1"))
+		w.track("c", w.at("a", "1"))
 		pass(time.Hour)
 		moved.mu.Lock()
 		moved.off = -24 * time.Hour
@@ -303,6 +304,140 @@ func TestAClockThatIsSetBackPutsNoPollOff(t *testing.T) {
 		pass(31 * time.Second)
 		if polls := w.polled("a"); polls == 0 {
 			t.Error("it is not polled after the clock was set back")
+		}
+	})
+}
+
+func TestATargetIsPolledAtItsPace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pace   reports.Pace
+		answer func(context.Context) (publication.Report, error)
+		want   int
+	}{
+		"it is at rest":              {reports.Once, says(1), 0},
+		"something is on its way":    {reports.Steadily, says(1), 60},
+		"it reports the same":        {reports.Slower, says(1), 2},
+		"it is silent at rest":       {reports.Once, errs(), 2},
+		"it is silent, and awaited":  {reports.Steadily, errs(), 2},
+		"it is silent, and reported": {reports.Slower, errs(), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.let("a", c.answer)
+				w.run(t)
+				target := w.at("a", "1")
+				target.Pace = c.pace
+				w.track("c", target)
+				pass(time.Hour)
+				w.polled("a")
+				pass(time.Minute)
+				if polls := w.polled("a"); polls != c.want {
+					t.Errorf("after an hour it is polled %d times in a minute, want %d", polls, c.want)
+				}
+				target.Process = "2"
+				w.track("c", target)
+				if polls := w.polled("a"); polls != 1 {
+					t.Errorf("when it is another process it is polled %d times at once, want 1", polls)
+				}
+			})
+		})
+	}
+}
+
+// Whoever waits for what is said of another life is told although that is the same.
+func TestTheFirstReportOfAnotherLifeOrProcessIsReported(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*reports.Target[publication.Report]){
+		"life":    func(target *reports.Target[publication.Report]) { target.Life = "2" },
+		"process": func(target *reports.Target[publication.Report]) { target.Process = "2" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.let("a", says(1))
+				w.run(t)
+				target := w.at("a", "1")
+				w.track("c", target)
+				w.told("c")
+				began := time.Now()
+				pass(time.Hour)
+				change(&target)
+				w.track("c", target)
+				report := w.poller.Latest(named("c"))["a"]
+				if told := w.told("c"); told != 1 || report.Life != target.Life || report.Process != target.Process || !report.Since.Equal(began) {
+					t.Errorf("%d changes are reported of %+v, want one of what is so since %s", told, report, began)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatAProcessReportedBeforeIsKeptForItAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.let("a", says(1))
+		w.run(t)
+		target := w.at("a", "1")
+		w.track("c", target)
+		w.let("a", says(2))
+		pass(30 * time.Second)
+		if report := w.poller.Latest(named("c"))["a"]; report.Before == nil || report.Before.Revision != 1 || report.Answer.Revision != 2 {
+			t.Errorf("the report is %+v, want 2 after 1", report)
+		}
+		target.Process = "another"
+		w.track("c", target)
+		if report := w.poller.Latest(named("c"))["a"]; report.Before != nil {
+			t.Errorf("another process is said to have reported %+v before", report.Before)
+		}
+	})
+}
+
+func TestAClusterIsKnownOnceEachOfItsAgentsWasPolled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.let("a", says(1))
+		w.let("b", hangs)
+		w.run(t)
+		w.track("c", w.at("a", "1"), w.at("b", "1"))
+		if w.poller.WasKnown(named("c")) {
+			t.Error("it is known before b was given the time to answer")
+		}
+		pass(3 * time.Second)
+		if !w.poller.WasKnown(named("c")) {
+			t.Error("it is not known although b does not answer")
+		}
+		w.let("new", hangs)
+		w.track("c", w.at("a", "1"), w.at("new", "1"))
+		if !w.poller.WasKnown(named("c")) {
+			t.Error("an agent that is new makes it unknown")
+		}
+		w.poller.Forget(named("c"))
+		if w.poller.WasKnown(named("c")) || w.poller.Len() != 0 {
+			t.Error("it is known after it was forgotten")
+		}
+	})
+}
+
+func TestSilenceThatBeganByAClockToComeBeginsNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, moved := newWorld(), &settable{off: 24 * time.Hour}
+		w.let("a", errs())
+		w.poller = reports.New[publication.Report](moved)
+		w.run(t)
+		w.track("c", w.at("a", "1"))
+		moved.mu.Lock()
+		moved.off = 0
+		moved.mu.Unlock()
+		pass(31 * time.Second)
+		if report := w.poller.Latest(named("c"))["a"]; report.Since.After(time.Now()) {
+			t.Errorf("it is silent since %s, and now it is %s", report.Since, time.Now())
 		}
 	})
 }

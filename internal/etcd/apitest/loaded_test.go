@@ -16,11 +16,11 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/mtls"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/publication"
-	"github.com/keyturn/keyturn/internal/reports"
 )
 
 var errSilent error = &client.UnreachableError{Address: "10.0.0.1:8443", Err: errors.New("i/o timeout")}
@@ -32,7 +32,7 @@ type polled struct {
 	credentials mtls.Credentials
 }
 
-// TLS implements reports.Agents. As the real ones do, agents answer the operator alone.
+// TLS implements controller.AgentClient. As the real ones do, agents answer the operator alone.
 func (p polled) TLS(_ context.Context, node client.Node) (publication.Report, error) {
 	pods := p.pods()
 	for i := range pods {
@@ -62,7 +62,7 @@ func (unreachable) TLS(context.Context, client.Node) (publication.Report, error)
 }
 
 // toNoAgent connects an operator to no agent.
-func toNoAgent(mtls.Credentials) reports.Agents { return unreachable{} }
+func toNoAgent(mtls.Credentials) controller.AgentClient { return unreachable{} }
 
 func (p polled) isOperator(bundle []byte) bool {
 	anchors, err := pki.ParseBundle(bundle)

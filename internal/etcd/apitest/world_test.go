@@ -36,7 +36,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/mtls"
-	"github.com/keyturn/keyturn/internal/reports"
 )
 
 // apiServer is the connection that all tests share. Each test has namespaces of its own.
@@ -177,7 +176,7 @@ func (w *world) restart() {
 	settings.AgentImage, settings.ClusterDomain, settings.OperatorNamespace = "keyturn:test", "cluster.local", w.private
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
-		Dial: w.connectTo, Agents: func(credentials mtls.Credentials) reports.Agents { return polled{w, credentials} }, Network: w, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: true, Metrics: w.metrics, Attestor: w.attestor,
+		Dial: w.connectTo, Agents: func(credentials mtls.Credentials) controller.AgentClient { return polled{w, credentials} }, Network: w, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: true, Metrics: w.metrics, Attestor: w.attestor,
 		Settings: settings,
 	})
 }

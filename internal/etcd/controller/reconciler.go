@@ -28,6 +28,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/mtls"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/records"
 	"github.com/keyturn/keyturn/internal/reports"
 )
@@ -59,7 +60,7 @@ type Options struct {
 	// Dial connects to clusters.
 	Dial admin.Dial
 	// Agents returns a client of the agents of members.
-	Agents func(mtls.Credentials) reports.Agents
+	Agents func(mtls.Credentials) AgentClient
 	// Network tells why members do not answer; nil when that is not asked.
 	Network admin.Network
 	// Namespace is the operator's own, where CAs are.
@@ -95,7 +96,7 @@ type Reconciler struct {
 	// noticed has clusters whose members were seen with something else than before.
 	noticed chan event.GenericEvent
 	looks   *looks
-	poller  *reports.Poller
+	poller  *reports.Poller[publication.Report]
 	// records remembers what was recorded of the CAs of clusters, and restarts whom etcd was asked to start again of.
 	records  *records.Store
 	restarts *restarts
@@ -120,7 +121,7 @@ func New(options Options) *Reconciler {
 		records:         records.NewStore(),
 		restarts:        newRestarts(),
 	}
-	r.poller = reports.New(reports.Options{Clock: options.Clock, Agents: options.Agents, Changed: r.notice})
+	r.poller = reports.New[publication.Report](options.Clock)
 	return r
 }
 

@@ -23,15 +23,21 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/mtls"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/reports"
 )
 
 // agentTimeout bounds a poll of an agent, its connection included.
 const agentTimeout = 3 * time.Second
 
+// AgentClient is the client of agents. See client.Client for its errors.
+type AgentClient interface {
+	TLS(ctx context.Context, node client.Node) (publication.Report, error)
+}
+
 // Agents returns clients of agents that connect over the network.
-func Agents(now clock.PassiveClock) func(mtls.Credentials) reports.Agents {
-	return func(credentials mtls.Credentials) reports.Agents {
+func Agents(now clock.PassiveClock) func(mtls.Credentials) AgentClient {
+	return func(credentials mtls.Credentials) AgentClient {
 		return client.New(client.Options{
 			Dial:        (&net.Dialer{}).DialContext,
 			Credentials: func(context.Context) (mtls.Credentials, error) { return credentials, nil },
@@ -46,13 +52,14 @@ func (p *pass) trackAgents() {
 	if p.cluster.Names.Mode != model.Dynamic {
 		return
 	}
-	var targets []reports.Target
+	agents := p.options.Agents(p.authorities.credentials())
+	var targets []reports.Target[publication.Report]
 	for _, member := range p.members {
 		if pod := p.pollable(member); pod != nil {
-			targets = append(targets, p.target(pod))
+			targets = append(targets, p.target(pod, agents))
 		}
 	}
-	p.poller.Track(p.cluster.Names.NamespacedName(), p.authorities.credentials(), targets)
+	p.poller.Track(p.cluster.Names.NamespacedName(), targets)
 }
 
 // pollable is the pod of a member whose agent can be polled; nil when there is none.
@@ -77,16 +84,23 @@ func (p *pass) arePolled() bool {
 	})
 }
 
-func (p *pass) target(pod *corev1.Pod) reports.Target {
+func (p *pass) target(pod *corev1.Pod, agents AgentClient) reports.Target[publication.Report] {
 	exchange := enroll.ExchangeOf(pod.Annotations)
-	return reports.Target{
+	node := client.Node{
+		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(agent.SecurePort)),
+		Name:    p.cluster.Names.Host(pod.Name),
+		Leaves:  p.leavesOf(pod, exchange),
+		Roles:   len(contract.Planes()) + 1,
+	}
+	return reports.Target[publication.Report]{
 		UID:  pod.UID,
 		Life: lifeOf(pod, exchange),
-		Node: client.Node{
-			Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(agent.SecurePort)),
-			Name:    p.cluster.Names.Host(pod.Name),
-			Leaves:  p.leavesOf(pod, exchange),
-			Roles:   len(contract.Planes()) + 1,
+		Ask: func(ctx context.Context) (*publication.Report, error) {
+			report, err := agents.TLS(ctx, node)
+			if err != nil {
+				return nil, err
+			}
+			return &report, nil
 		},
 	}
 }
@@ -129,7 +143,7 @@ func (p *pass) reported() map[string]model.Reported {
 			continue
 		}
 		known, isPolled := latest[pod.UID]
-		reported[member.Name] = model.Reported{IsPolled: isPolled, Report: known.TLS, Silence: silenceOf(known.Err), Since: known.Since, Issued: leavesIn(pod)}
+		reported[member.Name] = model.Reported{IsPolled: isPolled, Report: known.Answer, Silence: silenceOf(known.Err), Since: known.Since, Issued: leavesIn(pod)}
 	}
 	p.wakeAt(model.ReportedProblemAt(reported, p.now))
 	return reported

@@ -24,7 +24,7 @@ func (p *pass) restartsDue() map[string]membership.Due {
 		if pod == nil {
 			continue
 		}
-		if report := latest[pod.UID].TLS; report != nil && report.Mounted != nil {
+		if report := latest[pod.UID].Answer; report != nil && report.Mounted != nil {
 			due[restart.Member] = membership.Due{Revision: report.Mounted.Revision, Loaded: report.Revision, IsUrgent: restart.IsUrgent}
 		}
 	}

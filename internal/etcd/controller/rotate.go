@@ -257,14 +257,14 @@ func (p *pass) chainsOf(pod *corev1.Pod) map[contract.Plane][]*x509.Certificate 
 }
 
 // witness is what is known of the etcd of a member, and since when.
-func (p *pass) witness(member membership.Member, latest map[types.UID]reports.Report) (evidence.Witness, publication.Report, time.Time) {
+func (p *pass) witness(member membership.Member, latest map[types.UID]reports.Report[publication.Report]) (evidence.Witness, publication.Report, time.Time) {
 	pod := p.pods[member.Name]
 	known, isPolled := latest[pod.UID]
 	switch {
 	case hasEnded(pod), !hasAnswer(pod) && !p.ledger.issued.HasPod(string(pod.UID)): // etcd does not start without certificates
 		return evidence.NoProcess, publication.Report{}, pod.CreationTimestamp.Time
-	case isPolled && known.TLS != nil:
-		return evidence.Reported, *known.TLS, known.Since
+	case isPolled && known.Answer != nil:
+		return evidence.Reported, *known.Answer, known.Since
 	case isPolled:
 		return evidence.Silent, publication.Report{}, known.Since
 	default:

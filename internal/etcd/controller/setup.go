@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,7 +115,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(manager.RunnableFunc(r.lookAround)); err != nil {
 		return fmt.Errorf("starting to look at members: %w", err)
 	}
-	if err := mgr.Add(manager.RunnableFunc(r.poller.Run)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.poller.Run(ctx, r.notice) })); err != nil {
 		return fmt.Errorf("starting to poll the agents of members: %w", err)
 	}
 	return nil

@@ -8,10 +8,10 @@ import (
 	agentclient "github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/mtls"
 	"github.com/keyturn/keyturn/internal/publication"
-	"github.com/keyturn/keyturn/internal/reports"
 )
 
 // dial connects the operator to a member, which all have one address here, by the port of the one that it names.
@@ -23,12 +23,14 @@ func (w *world) dial(ctx context.Context, _ []string, identity *tls.Config) (adm
 }
 
 // agents are clients of agents that reach them by their ports on this machine.
-func (w *world) agents(connect func(mtls.Credentials) reports.Agents) func(mtls.Credentials) reports.Agents {
-	return func(credentials mtls.Credentials) reports.Agents { return translatedAgents{connect(credentials), w} }
+func (w *world) agents(connect func(mtls.Credentials) controller.AgentClient) func(mtls.Credentials) controller.AgentClient {
+	return func(credentials mtls.Credentials) controller.AgentClient {
+		return translatedAgents{connect(credentials), w}
+	}
 }
 
 type translatedAgents struct {
-	reports.Agents
+	controller.AgentClient
 
 	world *world
 }
@@ -36,7 +38,7 @@ type translatedAgents struct {
 func (a translatedAgents) TLS(ctx context.Context, node agentclient.Node) (publication.Report, error) {
 	name, _, _ := strings.Cut(node.Name, ".")
 	node.Address = a.world.member(name).secure
-	return a.Agents.TLS(ctx, node)
+	return a.AgentClient.TLS(ctx, node)
 }
 
 // translate returns a URL as it is on this machine, or the other way round.

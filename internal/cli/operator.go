@@ -227,7 +227,6 @@ func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.
 		Log:       mgr.GetLogger(),
 		Clock:     now,
 		Ahead:     serverClock.Ahead,
-		Passes:    o.concurrentObjects,
 		Connector: controller.NetConnector{Clock: now},
 		Settings:  o.settings(),
 		Stores:    stores(o.pkcs12),

@@ -56,7 +56,7 @@ func operators() map[string]operator {
 	ofUsers := types.NamespacedName{Namespace: "default", Name: "my-cluster"}
 	return map[string]operator{
 		"cluster operator": {chartstest.ClusterWide, "persistentvolumeclaims", manager.Options{Cache: kafka.CacheOptions(nil), Client: kafka.ClientOptions()}, func(mgr ctrl.Manager) error {
-			return kafka.New(kafka.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metrics: kafka.NewMetrics()}).SetupWithManager(mgr)
+			return kafka.New(kafka.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Metrics: kafka.NewMetrics()}).SetupWithManager(mgr)
 		}},
 		"user operator": {chartstest.UserOperator, "secrets", manager.Options{Cache: user.CacheOptions(ofUsers)}, func(mgr ctrl.Manager) error {
 			return user.New(user.Options{

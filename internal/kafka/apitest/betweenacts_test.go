@@ -22,9 +22,9 @@ type lateActor struct {
 	happens func()
 }
 
-// looksToAct is at which look an operator decides whether to act: one that remembers
-// nothing looks before whether a node is being removed.
-const looksToAct = 2
+// looksToAct is at which look an operator decides whether to act. One that remembers nothing looks in each pass whether a node is
+// being removed: in the first one it has not heard of agents, and in the second one it looks in vain, because servers were not asked.
+const looksToAct = 5
 
 // Get lets it happen at the first look at something else after that.
 func (o *lateActor) Get(ctx context.Context, name client.ObjectKey, into client.Object, opts ...client.GetOption) error {
@@ -48,7 +48,7 @@ func (w *world) actsLate(want int, happens func()) {
 	reads := &lateActor{Client: w.faulty, happens: happens}
 	slow := w.newReconcilerBeside(w.faulty, reads)
 
-	w.reconcile(slow)
+	w.reconcileWhile(slow, func() bool { return reads.happens != nil })
 
 	if reads.happens != nil {
 		w.t.Fatal("nothing was about to be restarted")

@@ -39,7 +39,7 @@ func TestKeysOfAnotherKindInTheMiddleCutNobodyOff(t *testing.T) {
 					}})
 				})
 				for len(w.acts) > 0 {
-					w.run(1)
+					w.run(2)                                             // servers are surveyed in one of them
 					w.clock.SetTime(w.clock.Now().Add(20 * time.Second)) // applications get time to read
 				}
 				w.run(8)

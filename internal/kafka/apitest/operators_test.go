@@ -307,11 +307,19 @@ func (w *world) interleave(chance *rand.Rand, other *controller.Reconciler, lagg
 	}
 }
 
+// reconcile has an operator do what it does until nothing more is reported to it.
 func (w *world) reconcile(operator *controller.Reconciler) {
 	w.t.Helper()
-	_, err := operator.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: w.key(clusterName)})
-	if err != nil {
-		w.t.Fatal(err)
+	w.reconcileWhile(operator, func() bool { return true })
+}
+
+// reconcileWhile ends before that once something no longer holds.
+func (w *world) reconcileWhile(operator *controller.Reconciler, holds func() bool) {
+	w.t.Helper()
+	for news := true; news && holds(); news = len(operator.PollOnce(w.t.Context())) > 0 {
+		if _, err := operator.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: w.key(clusterName)}); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
 

@@ -636,7 +636,7 @@ func TestALeafOfTheOutgoingCAIsAdoptedWhenTheOneInForceIsDue(t *testing.T) {
 	next := caNamed(t, "company two", 1000*authority.Day)
 	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
 	w.settle()
-	w.elsewhere.renew()
+	w.elsewhere.renew("my-dual-0", "my-dual-1", "my-dual-2") // while nodes mount another certificate of the operator, the outgoing CA signs
 	w.settle()
 	before := w.leafOf("my-dual-1")
 	w.wantHeld("have the issuer sign with a CA of the bundle")

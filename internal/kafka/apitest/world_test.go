@@ -100,7 +100,9 @@ type world struct {
 	stores    authority.StoreGeneration
 
 	reconciler *controller.Reconciler
-	podSets    *podset.Reconciler
+	// heard is true after a round in which the operator was told something else than before.
+	heard   bool
+	podSets *podset.Reconciler
 
 	// safety judges; unsafe is set when it has found somebody refused, and happened
 	// is what led there.
@@ -253,7 +255,7 @@ func (w *world) trySettle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if w.goOn(ctx) || w.faulty.writes != before {
+		if w.goOn(ctx) || w.faulty.writes != before || w.heard {
 			continue
 		}
 		if result.RequeueAfter == 0 || result.RequeueAfter > patience {
@@ -297,6 +299,7 @@ func (w *world) run(rounds int) {
 // again, whatever it made of that.
 func (w *world) round(ctx context.Context) (ctrl.Result, error) {
 	result, err := w.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: w.key(clusterName)})
+	w.heard = len(w.reconciler.PollOnce(ctx)) > 0
 	if err == nil {
 		err = w.keepPods(ctx)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/kube"
 )
@@ -16,9 +17,6 @@ import (
 // lookAgain is how soon a rollout that waits for Kafka is looked at again. What
 // Kubernetes tells comes as an event; when a replica has caught up, nobody calls.
 const lookAgain = time.Second
-
-// askAgain is how soon a silent agent is asked again while nothing else goes on.
-const askAgain = 5 * time.Second
 
 // outcome is what the acting part of a pass came to.
 type outcome struct {
@@ -28,12 +26,15 @@ type outcome struct {
 	pending []string
 	// disrupted is the pod that is being restarted.
 	disrupted string
+	// version is that of Kafka once all nodes run it, and metadata what they have agreed on then; empty while that is not known.
+	version  string
+	metadata release.MetadataVersion
 	// again asks for another look after this long; zero means not by time.
 	again time.Duration
 }
 
 // act does at most one disruptive thing: it asks the rollout planner with facts
-// that are read now, records what it is going to do, and only then does it.
+// that are new, records what it is going to do, and only then does it.
 func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 	reasons, err := p.reasons()
 	if err != nil {
@@ -42,124 +43,77 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 	if !r.somethingToDo(p, reasons) {
 		return r.watching(p), nil
 	}
-	c, err := consider(func(of reach) (sight, error) { return r.look(ctx, p, of) })
+	seen, err := r.look(ctx, p)
 	if err != nil {
 		return outcome{}, err
 	}
+	decided := seen.decide()
 	result := outcome{
-		blockers: c.decided.Blockers, pending: pendingNodes(c.snapshot), again: lookAgain,
-		disrupted: disrupted(c.snapshot, c.decided),
+		blockers: decided.Blockers, pending: pendingNodes(seen.snapshot), again: lookAgain,
+		disrupted: disrupted(seen.snapshot, decided),
 	}
-	if c.decided.Act == nil {
-		result.again = r.unlessSilent(p, untilNextAct(p, c.decided))
+	if decided.Act == nil {
+		result.again = untilNextAct(p, decided, seen.asked.again)
 	}
-	if c.unproven {
+	if !seen.asked.isFresh {
 		return result, nil
 	}
-	return r.unlessPutOff(p, c, result, r.carryOut(ctx, p, c.record, c.decided))
-}
-
-// untilNextAct is how soon a rollout that does nothing now is looked at again: pods that
-// terminate or are created are watched.
-func untilNextAct(p *pass, decided rollout.Decision) time.Duration {
-	if decided.AwaitsPods() && !p.loadsAwaited() {
-		return kube.Unwatched
-	}
-	return lookAgain
-}
-
-// unlessPutOff is what comes of an act. One that something has to come before for which
-// there was no time is put off: the cluster is looked at again soon.
-func (r *Reconciler) unlessPutOff(p *pass, c consideration, result outcome, failure error) (outcome, error) {
-	switch {
-	case errors.Is(failure, errNotAsked):
-		result.disrupted, result.again = disrupted(c.snapshot, rollout.Decision{}), r.unlessSilent(p, lookAgain)
+	switch err := r.carryOut(ctx, p, seen, decided); {
+	case errors.Is(err, errUnheard):
+		result.disrupted, result.again = disrupted(seen.snapshot, rollout.Decision{}), seen.asked.again
 		return result, nil
-	case failure != nil:
-		return outcome{}, failure
+	case err != nil:
+		return outcome{}, err
 	default:
 		return result, nil
 	}
 }
 
-// sight is what a disruption is decided from, and what became of the questions about it.
+// untilNextAct is how soon a rollout that does nothing now is looked at again: pods that
+// terminate or are created are watched.
+func untilNextAct(p *pass, decided rollout.Decision, soon time.Duration) time.Duration {
+	if decided.AwaitsPods() && !p.loadsAwaited() {
+		return kube.Unwatched
+	}
+	return soon
+}
+
+// sight is what a disruption is decided from.
 type sight struct {
 	snapshot rollout.Snapshot
 	record   disruptionRecord
-	became   fates
+	asked    surveyed
 }
 
-// consideration is what the rollout planner was asked and what it answered.
-type consideration struct {
-	sight
-
-	decided rollout.Decision
-	// unproven is true when there is something to do, but not everybody could be asked:
-	// then it is not done.
-	unproven bool
-}
-
-// consider asks the rollout planner with what there is to see now. Silence that is only
-// presumed keeps gates shut, but is not enough to act on: somebody who answers by now may
-// have to be left alone.
-func consider(look func(reach) (sight, error)) (consideration, error) {
-	c := consideration{}
-	for _, of := range []reach{worthwhile, everybody} {
-		seen, err := look(of)
-		if err != nil {
-			return consideration{}, err
-		}
-		c = consideration{sight: seen, decided: rollout.Decide(seen.snapshot)}
-		if c.decided.Act == nil || !seen.became.spared() {
-			return c, nil
-		}
+// decide asks the rollout planner. What is not fresh says who stands in the way, and is not acted on; what is not known says nothing.
+func (s sight) decide() rollout.Decision {
+	if !s.asked.isKnown {
+		return rollout.Decision{}
 	}
-	c.decided, c.unproven = rollout.Decision{}, true
-	return c, nil
+	decided := rollout.Decide(s.snapshot)
+	if !s.asked.isFresh {
+		decided.Act, decided.Settled = nil, false
+	}
+	return decided
 }
 
 // watching is the outcome of a pass with nothing to disrupt: nodes that are to load
-// something are looked at again soon, and so are agents that did not answer. What
-// waits for a person, or for an object of somebody else's to go, is looked at after long.
+// something are looked at again soon. What waits for a person, or for an object of somebody else's to go, is looked at after long.
 func (r *Reconciler) watching(p *pass) outcome {
 	switch {
 	case p.moved:
 		return outcome{again: lookAgain}
 	case p.occupied != nil:
 		return outcome{again: kube.Unwatched}
+	case p.loadsAwaited() && len(p.silent) > 0:
+		return outcome{again: longestWait} // before that when one reports something else
 	case p.loadsAwaited():
-		return outcome{again: r.unlessSilent(p, lookAgain)}
-	case len(p.silent) > 0 || p.became.timedOut():
-		return outcome{again: r.unlessSilent(p, askAgain)}
+		return outcome{again: lookAgain}
 	case len(blockedBy(p)) > 0:
 		return outcome{again: kube.Unwatched}
 	default:
 		return outcome{}
 	}
-}
-
-// unlessSilent is how soon to look again at a cluster of which somebody lets the time for
-// an answer pass: when the next question to those who are silent is due, but before long
-// while others answer.
-func (r *Reconciler) unlessSilent(p *pass, soon time.Duration) time.Duration {
-	if !p.became.timedOut() {
-		return soon
-	}
-	wait := r.asking.wait(p.kafka.UID)
-	if p.hearsAnybody() {
-		wait = min(wait, askAgain)
-	}
-	return max(soon, wait)
-}
-
-// hearsAnybody reports whether it is known of any process what it has loaded.
-func (p *pass) hearsAnybody() bool {
-	for _, said := range p.heard {
-		if said.known {
-			return true
-		}
-	}
-	return false
 }
 
 // disrupted is the pod that is being restarted on purpose, if any. One that is
@@ -205,18 +159,18 @@ func (r *Reconciler) knownSettled(p *pass) bool {
 
 // carryOut records the act before it is done. The record is replaced in one
 // write; an act that is recorded already is only done.
-func (r *Reconciler) carryOut(ctx context.Context, p *pass, record disruptionRecord, decided rollout.Decision) error {
-	act := decided.Act
+func (r *Reconciler) carryOut(ctx context.Context, p *pass, seen sight, decided rollout.Decision) error {
+	act, record := decided.Act, seen.record
 	if act == nil {
 		if decided.Settled || record.Disruption == nil {
-			return r.settle(ctx, p, record)
+			return r.settle(ctx, p, seen)
 		}
 		return nil
 	}
 	if err := r.leadsThere(ctx, p, act); err != nil {
 		return err
 	}
-	if err := r.forgetRemoved(ctx, p, record); err != nil {
+	if err := r.forgetRemoved(ctx, p, seen); err != nil {
 		return err
 	}
 	if record.Disruption == nil || record.Disruption.UID != act.UID {
@@ -241,15 +195,15 @@ func (r *Reconciler) disrupt(ctx context.Context, p *pass, act *rollout.Act) err
 	if err := kube.Delete(ctx, r.options.Client, pod); err != nil {
 		return fmt.Errorf("restarting a node of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
-	r.witnesses.forget(pod.UID)
 	r.events.podDisrupted(&p.kafka, pod, act)
 	return nil
 }
 
 // settle writes down that no disruption is in progress, once.
-func (r *Reconciler) settle(ctx context.Context, p *pass, record disruptionRecord) error {
+func (r *Reconciler) settle(ctx context.Context, p *pass, seen sight) error {
+	record := seen.record
 	if record.Disruption != nil {
-		if err := r.forgetRemoved(ctx, p, record); err != nil {
+		if err := r.forgetRemoved(ctx, p, seen); err != nil {
 			return err
 		}
 		if record.Kind == rollout.Restart {
@@ -303,9 +257,8 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 	return reasons, nil
 }
 
-// look reads everything a disruption is decided from, past the cache, and asks
-// all that have to be asked for it side by side.
-func (r *Reconciler) look(ctx context.Context, p *pass, of reach) (sight, error) {
+// look reads everything a disruption is decided from, past the cache, and what the cluster has said to a survey.
+func (r *Reconciler) look(ctx context.Context, p *pass) (sight, error) {
 	record, err := r.readDisruption(ctx, p.observation)
 	if err != nil {
 		return sight{}, err
@@ -314,7 +267,8 @@ func (r *Reconciler) look(ctx context.Context, p *pass, of reach) (sight, error)
 		return sight{}, err
 	}
 	r.findCompanions(p)
-	said := r.interview(ctx, p, of)
+	r.recall(p)
+	said := r.surveyOf(p, r.aboutDisruption(p)...)
 	reasons, err := r.freshReasons(ctx, p)
 	if err != nil {
 		return sight{}, err
@@ -339,7 +293,7 @@ func (r *Reconciler) look(ctx context.Context, p *pass, of reach) (sight, error)
 		}
 		snapshot.Nodes = append(snapshot.Nodes, entry)
 	}
-	return sight{snapshot, record, said.became}, nil
+	return sight{snapshot, record, said}, nil
 }
 
 // freshReasons says again why pods are to be restarted, from what is written now and

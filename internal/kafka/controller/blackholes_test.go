@@ -223,7 +223,7 @@ func (l *land) options() controller.Options {
 	return controller.Options{
 		Client: l.watched, Live: l.watched, Events: &events.FakeRecorder{}, Clock: clock.RealClock{}, Connector: l,
 		Settings: settings(),
-		Stores:   authority.WithoutStores, Metrics: controller.NewMetrics(), Passes: workers, Version: "test",
+		Stores:   authority.WithoutStores, Metrics: controller.NewMetrics(), Version: "test",
 	}
 }
 
@@ -249,6 +249,12 @@ func (l *land) run(tb testing.TB, operator *controller.Reconciler, namespaces []
 			work(l.sets, func(request ctrl.Request) (ctrl.Result, error) { return ctrl.Result{}, l.keepPods(ctx, request) })
 		})
 	}
+	all.Go(func() {
+		changed := func(_ context.Context, kafka types.NamespacedName) { l.kafkas.Add(ctrl.Request{NamespacedName: kafka}) }
+		if err := operator.Poll(ctx, changed); err != nil {
+			tb.Error(err)
+		}
+	})
 	for _, namespace := range namespaces {
 		l.kafkas.Add(requestFor(namespace))
 	}
@@ -628,14 +634,14 @@ func (l *land) rotation(tb testing.TB, neighbours int) time.Duration {
 }
 
 // longest is how much longer a rotation may take beside clusters that are not prompt.
-const longest = 1.5
+const longest = 1.2
 
 // costly are the manners of neighbours that cost a pass the time that it waits for them.
 func costly() map[string]manner {
 	return map[string]manner{"black holes": vanish, "late": answerAfter(nearlyTooLate), "late by turns": byTurns}
 }
 
-func TestARotationBesideClustersThatAreNotPromptTakesHalfAsLongAgainAtMost(t *testing.T) {
+func TestARotationBesideClustersThatAreNotPromptTakesAFifthLongerAtMost(t *testing.T) {
 	t.Parallel()
 	const neighbours = 12
 	for name, c := range map[string]struct {

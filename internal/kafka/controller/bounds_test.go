@@ -150,7 +150,7 @@ func TestARecordThatCannotBeWrittenIsToldAndTriedAgain(t *testing.T) {
 		told    int
 	}{
 		"it is written":              {nil, 0, 0},
-		"the API server does not":    {errors.New("too large"), askAgain, 1},
+		"the API server does not":    {errors.New("too large"), recordPause, 1},
 		"somebody else writes first": {conflict, lookAgain, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

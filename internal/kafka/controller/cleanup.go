@@ -182,7 +182,8 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, poo
 // forgetRemoved makes Kafka forget a broker whose removal is recorded and whose
 // pod is gone. It runs before the record is cleared, so that a crash in between
 // does it again.
-func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, record disruptionRecord) error {
+func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, seen sight) error {
+	record := seen.record
 	if record.Disruption == nil || record.Kind != rollout.Remove {
 		return nil
 	}
@@ -191,18 +192,18 @@ func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, record disrupti
 			return nil
 		}
 	}
+	if !seen.snapshot.Partitions.Known {
+		return errUnheard // brokers that do not answer are not waited for
+	}
 	kafka, err := r.options.Connector.Admin(p.access())
 	if err != nil {
 		return fmt.Errorf("unregistering broker %d: %w", record.Disruption.Node, err)
 	}
 	defer kafka.Close()
-	err = r.putOne(ctx, p, acting, p.kafkaQuestion(brokers, func(ctx context.Context) error {
-		err := kafka.UnregisterBroker(ctx, int32(record.Disruption.Node))
-		if _, gone := errors.AsType[*admin.UnknownBrokerError](err); gone {
-			return nil
-		}
-		return err
-	}))
+	err = kafka.UnregisterBroker(ctx, int32(record.Disruption.Node))
+	if _, gone := errors.AsType[*admin.UnknownBrokerError](err); gone {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("unregistering broker %d of Kafka %s: %w", record.Disruption.Node, client.ObjectKeyFromObject(&p.kafka), err)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,4 +126,11 @@ func agentOf(names model.Names, pod *corev1.Pod, leaves map[string][]string) cli
 		Name:    host,
 		Leaves:  leaves[host],
 	}
+}
+
+// waitedFor reports whether a question failed because time has passed. What refuses does so at once.
+func waitedFor(err error) bool {
+	network, is := errors.AsType[net.Error](err)
+	return is && network.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, syscall.EHOSTUNREACH)
 }

@@ -54,11 +54,11 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 		return err
 	}
 	p.decideTrust()
-	return r.checkAsked(ctx, p)
+	return r.checkAsked(p)
 }
 
 // checkAsked checks what the resources ask for and Secrets or Kafka may stand against.
-func (r *Reconciler) checkAsked(ctx context.Context, p *pass) error {
+func (r *Reconciler) checkAsked(p *pass) error {
 	if p.stands() {
 		p.keepCustomCertificates()
 		return nil
@@ -66,7 +66,7 @@ func (r *Reconciler) checkAsked(ctx context.Context, p *pass) error {
 	if err := p.checkListeners(); err != nil || p.stands() {
 		return err
 	}
-	return r.checkTopics(ctx, p)
+	return r.checkTopics(p)
 }
 
 // hearAll finds all that hold something of an authority, and asks them what.
@@ -79,7 +79,7 @@ func (r *Reconciler) hearAll(ctx context.Context, p *pass) error {
 	}
 	p.noteHidden()
 	r.findCompanions(p)
-	return r.hear(ctx, p)
+	return r.hear(p)
 }
 
 // checkListeners checks the certificates that listeners are given. One that cannot be

@@ -3,22 +3,23 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/keyturn/keyturn/internal/agent/client"
+	agentclient "github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/reports"
 )
 
 // testimony is what the agent of one pod said, or that it said nothing.
@@ -27,10 +28,6 @@ type testimony struct {
 	report publication.Report
 	// since is when it first said so, or when it fell silent.
 	since time.Time
-	// containers are those that were running then.
-	containers string
-	// kafka is the resource that the pod belongs to.
-	kafka types.UID
 	// unreadable is why an answer that came counts as silence; empty when none came.
 	unreadable string
 }
@@ -67,55 +64,6 @@ func (t *testimony) sinceLeaving(pod *corev1.Pod, since, now time.Time) time.Tim
 	return since
 }
 
-// witnesses remembers what agents have said. What a server has loaded holds until
-// its container is another one or something else is published to it; asking again
-// before that would ask the same thing twice.
-type witnesses struct {
-	mu   sync.Mutex
-	said map[types.UID]testimony
-}
-
-func newWitnesses() *witnesses { return &witnesses{said: map[types.UID]testimony{}} }
-
-// recall returns what the present containers of the pod are known to have loaded.
-func (w *witnesses) recall(pod *corev1.Pod) (testimony, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	said, found := w.said[pod.UID]
-	return said, found && said.known && said.containers == containersOf(pod)
-}
-
-// record remembers what the pod's agent says now, or that it says nothing, and
-// since when it has been the same. A beginning that is still to come is that of a clock
-// which has been set back: it is now.
-func (w *witnesses) record(pod *corev1.Pod, said testimony) testimony {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	said.containers = containersOf(pod)
-	if before, found := w.said[pod.UID]; found && before.known == said.known && reflect.DeepEqual(before.report, said.report) && before.since.Before(said.since) {
-		said.since = before.since
-	}
-	w.said[pod.UID] = said
-	return said
-}
-
-// forget drops a pod that is gone.
-func (w *witnesses) forget(uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.said, uid)
-}
-
-// keep drops all pods of the Kafka but those that there are.
-func (w *witnesses) keep(kafka types.UID, pods map[types.UID]bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	maps.DeleteFunc(w.said, func(pod types.UID, said testimony) bool { return said.kafka == kafka && !pods[pod] })
-}
-
-// forgetCluster drops the pods of a Kafka that is gone.
-func (w *witnesses) forgetCluster(kafka types.UID) { w.keep(kafka, nil) }
-
 func containersOf(pod *corev1.Pod) string {
 	ids := make([]string, 0, len(pod.Status.ContainerStatuses))
 	for i := range pod.Status.ContainerStatuses {
@@ -124,115 +72,123 @@ func containersOf(pod *corev1.Pod) string {
 	return strings.Join(ids, ";")
 }
 
-// inquiry is what the pods of which it is not known, or may have changed, are asked
-// about their stores, and what they say to it.
-type inquiry struct {
-	pods      []*corev1.Pod
-	answers   []testimony
-	questions []question
+// lifeOf changes with what makes it worthwhile to poll the agent of a pod at once.
+func lifeOf(pod *corev1.Pod) string {
+	return fmt.Sprintf("%s %s %t", containersOf(pod), pod.Status.PodIP, podOf(pod).State == rollout.Ready)
 }
 
-// errUnheard says that there was no time, or no place, to ask what a decision depends on: what is
-// left of an authority that was lost, or whether brokers would start. Nothing is decided then.
-var errUnheard = errors.New("not everything could be asked that the decision depends on")
-
-// hear collects what the server of each pod has loaded, asking those of which it
-// is not known or may have changed. An agent that does not answer has said nothing. What
-// nodes hold may be all that is left of an authority: then all of them are asked, and it
-// fails with errUnheard if they are not.
-func (r *Reconciler) hear(ctx context.Context, p *pass) error {
-	of := worthwhile
-	if p.lostTrust() {
-		of = everybody
+// hear takes over what the agents of pods have reported last, and has them polled from now on. It fails with errUnheard until each
+// was polled once since the operator was started, and, where nodes may hold all that is left of an authority, since that was lost.
+// A node that runs on what is published holds the same as before, and may not know the operator any more.
+func (r *Reconciler) hear(p *pass) error {
+	name, isLost, isUnheard := client.ObjectKeyFromObject(&p.kafka), p.lostTrust(), false
+	latest := r.recall(p)
+	targets := r.targets(p)
+	for _, target := range targets {
+		isUnheard = isUnheard || isLost && target.Pace != reports.Once && latest[target.UID].Life != target.Life
 	}
-	about := r.inquire(p)
-	became := r.put(ctx, p, of, about.questions)
-	r.take(p, about, became)
-	if of == everybody && became.spared() {
+	r.agents.Track(name, targets)
+	if isUnheard || !r.agents.WasKnown(name) {
 		return errUnheard
 	}
 	return nil
 }
 
-// inquire takes for heard what pods have said last, and asks the others.
-func (r *Reconciler) inquire(p *pass) *inquiry {
-	p.heard, p.silent = make(map[string]testimony, len(p.pods)), nil
-	r.witnesses.keep(p.kafka.UID, p.peerIDs())
-	r.asking.keep(p.kafka.UID, p.mayBeAsked)
-	return r.aboutStores(p, r.remember(p))
-}
-
-// take takes over what pods have said to an inquiry.
-func (r *Reconciler) take(p *pass, about *inquiry, fates []fate) {
-	for i, pod := range about.pods {
-		said := about.answers[i]
-		before, known := r.witnesses.recall(pod)
-		p.heard[pod.Name] = r.witnesses.record(pod, said)
-		if known && said.known && before.report.Revision < said.report.Revision {
-			r.records.Reloaded(p.kafka.UID, p.now.Sub(p.publishedTo(pod.Name).PublishedAt))
-		}
-		if !said.known && fates[i] != unasked && podOf(pod).State == rollout.Ready {
-			p.silent = append(p.silent, pod.Name)
-		}
-	}
-	slices.Sort(p.silent)
-}
-
-// peerIDs are the pods that may have been heard.
-func (p *pass) peerIDs() map[types.UID]bool {
-	ids := map[types.UID]bool{}
-	for _, pod := range p.peers() {
-		ids[pod.UID] = true
-	}
-	return ids
-}
-
-// remember takes what pods have said last for heard, and returns those that have to be
-// asked again: by what they said they are recognised then.
-func (r *Reconciler) remember(p *pass) []*corev1.Pod {
-	var unsettled []*corev1.Pod
-	for name, pod := range p.peers() {
-		said, known := r.witnesses.recall(pod)
-		settled := known && p.settled(name, said.report)
-		if pod.Status.PodIP == "" && !settled {
-			continue
-		}
-		if known {
-			p.heard[name] = said
-		}
-		if !settled {
-			unsettled = append(unsettled, pod)
-		}
-	}
-	return unsettled
-}
-
-// aboutStores asks the agents of the pods what their servers have loaded. Who is not
-// asked, or does not answer, has said nothing.
-func (r *Reconciler) aboutStores(p *pass, pods []*corev1.Pod) *inquiry {
-	about := &inquiry{pods: pods, answers: make([]testimony, len(pods))}
+// targets are the agents of the pods that have an address.
+func (r *Reconciler) targets(p *pass) []reports.Target[publication.Report] {
+	pods := p.peers()
+	maps.DeleteFunc(pods, func(_ string, pod *corev1.Pod) bool { return pod.Status.PodIP == "" })
 	if len(pods) == 0 {
-		return about
+		return nil
 	}
 	if len(p.clusterCA.Snapshot.Anchors) == 0 {
-		p.decideTrust() // whom to accept follows from what is known without asking
+		p.decideTrust() // what is trusted follows from what is known without asking
 	}
 	agents, leaves := r.options.Connector.Agents(p.access()), p.leavesByHost()
-	for i, pod := range pods {
-		nothing := testimony{since: p.now, kafka: p.kafka.UID}
-		about.answers[i] = nothing
-		about.questions = append(about.questions, agentQuestion(pod, func(ctx context.Context) error {
-			report, err := agents.TLS(ctx, p.addressOf(pod, leaves))
-			answer := nothing
-			answer.known, answer.report = err == nil, report
-			if long, is := errors.AsType[*client.TooLongError](err); is {
-				answer.unreadable = long.Error()
+	targets := make([]reports.Target[publication.Report], 0, len(pods))
+	for _, pod := range pods {
+		target, address := p.targetOf(pod), p.addressOf(pod, leaves)
+		target.Ask = func(ctx context.Context) (*publication.Report, error) {
+			report, err := agents.TLS(ctx, address)
+			if err != nil {
+				return nil, err
 			}
-			about.answers[i] = answer
-			return err
-		}))
+			return &report, nil
+		}
+		targets = append(targets, target)
 	}
-	return about
+	return targets
+}
+
+// recall takes over what the agents of pods have reported last, by their UIDs.
+func (r *Reconciler) recall(p *pass) map[types.UID]reports.Report[publication.Report] {
+	p.heard, p.silent = make(map[string]testimony, len(p.pods)), nil
+	latest := r.agents.Latest(client.ObjectKeyFromObject(&p.kafka))
+	for _, pod := range p.peers() {
+		known, isPolled := latest[pod.UID]
+		p.take(pod, known, isPolled)
+	}
+	slices.Sort(p.silent)
+	r.records.Reloaded(p.kafka.UID, lastReload(p, latest))
+	return latest
+}
+
+// take takes over what the agent of a pod has said, unless that was of another process.
+func (p *pass) take(pod *corev1.Pod, known reports.Report[publication.Report], isPolled bool) {
+	said := testimonyOf(known)
+	switch {
+	case !isPolled || said.known && known.Process != containersOf(pod):
+		said = testimony{since: p.now}
+		if pod.Status.PodIP == "" {
+			return
+		}
+	case !said.known && podOf(pod).State == rollout.Ready:
+		p.silent = append(p.silent, pod.Name)
+	}
+	p.heard[pod.Name] = said
+}
+
+// testimonyOf is what an agent has said.
+func testimonyOf(known reports.Report[publication.Report]) testimony {
+	said := testimony{since: known.Since, known: known.Answer != nil}
+	if said.known {
+		said.report = *known.Answer
+	}
+	if long, is := errors.AsType[*agentclient.TooLongError](known.Err); is {
+		said.unreadable = long.Error()
+	}
+	return said
+}
+
+// lastReload is how long the pod took to load what was published to it that has loaded something last; zero without any.
+func lastReload(p *pass, latest map[types.UID]reports.Report[publication.Report]) time.Duration {
+	var last time.Time
+	var took time.Duration
+	for _, pod := range p.peers() {
+		known, published := latest[pod.UID], p.publishedTo(pod.Name)
+		if known.Answer == nil || known.Before == nil || known.Answer.Revision <= known.Before.Revision || known.Answer.Revision != published.Revision {
+			continue
+		}
+		if taken := known.Since.Sub(published.PublishedAt); known.Since.After(last) || known.Since.Equal(last) && taken > took {
+			last, took = known.Since, taken
+		}
+	}
+	return took
+}
+
+// targetOf is the agent of a pod, which is polled no more once it has reported what it is to have loaded.
+func (p *pass) targetOf(pod *corev1.Pod) reports.Target[publication.Report] {
+	published, said := p.publishedTo(pod.Name), p.heard[pod.Name]
+	target := reports.Target[publication.Report]{
+		UID: pod.UID, Process: containersOf(pod), Life: fmt.Sprintf("%s %d %t", lifeOf(pod), published.Revision, p.lostTrust()), Pace: reports.Steadily,
+	}
+	switch {
+	case said.known && p.settled(pod.Name, said.report):
+		target.Pace = reports.Once
+	case said.known && said.report.Reload.Failure != "" && said.report.Reload.Revision == published.Revision:
+		target.Pace = reports.Slower
+	}
+	return target
 }
 
 // builtinRoles are those that every node may have besides the listeners of clients: two

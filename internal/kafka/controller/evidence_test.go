@@ -7,10 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/reports"
 )
 
 func TestAPodIsAsItIsSinceSomethingWasPublishedToIt(t *testing.T) {
@@ -46,20 +48,6 @@ func TestAPodIsAsItIsSinceSomethingWasPublishedToIt(t *testing.T) {
 				t.Errorf("since %s, want %s", got, test.want)
 			}
 		})
-	}
-}
-
-func TestSilenceThatBeganByAClockToComeBeginsNow(t *testing.T) {
-	t.Parallel()
-	w, pod := newWitnesses(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
-	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	w.record(pod, testimony{since: now.Add(24 * time.Hour)})
-
-	if said := w.record(pod, testimony{since: now}); !said.since.Equal(now) {
-		t.Errorf("silent since %s, want %s", said.since, now)
-	}
-	if said := w.record(pod, testimony{since: now.Add(time.Minute)}); !said.since.Equal(now) {
-		t.Errorf("a minute later silent since %s, want %s", said.since, now)
 	}
 }
 
@@ -124,5 +112,41 @@ func TestAPodThatIsBeingRemovedIsWaitedForSinceItShouldHaveTerminated(t *testing
 				t.Errorf("since %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// Whatever is said in each pass is said of the same pod, so that nothing is written at rest.
+func TestTheReloadThatEndedLastIsTakenDown(t *testing.T) {
+	t.Parallel()
+	report := func(before, revision int64, since time.Duration) reports.Report[publication.Report] {
+		known := reports.Report[publication.Report]{Answer: &publication.Report{Revision: revision}, Since: noon().Add(since)}
+		if before > 0 {
+			known.Before = &publication.Report{Revision: before}
+		}
+		return known
+	}
+	p := passOf(smallKafka(), map[string]*corev1.Pod{})
+	p.secrets = map[string]corev1.Secret{}
+	published, err := publication.Publication{Revision: 4, PublishedAt: noon()}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	latest := map[types.UID]reports.Report[publication.Report]{
+		"first":          report(3, 4, 10*time.Second),
+		"last":           report(3, 4, 20*time.Second),
+		"started with":   report(0, 4, time.Hour),
+		"something else": report(2, 3, time.Hour),
+		"went back":      report(5, 4, time.Hour),
+	}
+	for uid := range latest {
+		name := string(uid)
+		p.pods[name] = readyPod(name)
+		p.pods[name].UID = uid
+		p.secrets[name] = corev1.Secret{Data: map[string][]byte{agent.PublicationKey: published}}
+	}
+	for range 20 {
+		if took := lastReload(p, latest); took != 20*time.Second {
+			t.Fatalf("it took %s, want 20s", took)
+		}
 	}
 }

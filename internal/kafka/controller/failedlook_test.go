@@ -108,6 +108,7 @@ func TestARaceThatAnActLosesAgainAndAgainIsTold(t *testing.T) {
 		operator := controller.New(o)
 		for range 10 {
 			_, _ = operator.Reconcile(t.Context(), requestFor(lively)) // what it fails with is in the status
+			operator.PollOnce(t.Context())
 			<-time.After(time.Second)
 		}
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
@@ -35,7 +35,7 @@ func (r *Reconciler) followUp(ctx context.Context, p *pass, acted *outcome) erro
 	if len(acted.pending) > 0 || len(p.waitingFor(*acted)) > 0 {
 		return nil
 	}
-	p.kafka.Status.KafkaVersion = p.cluster.Version.Name
+	acted.version = p.cluster.Version.Name
 	return r.followVersion(ctx, p, acted)
 }
 
@@ -47,51 +47,46 @@ func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome)
 	if recorded != "" && recorded.Level() >= desired.Level() {
 		return nil
 	}
-	kafka, err := r.options.Connector.Admin(p.access())
-	if err != nil {
-		return err
-	}
-	defer kafka.Close()
-	current, err := r.metadataVersion(ctx, p, kafka)
-	if err != nil {
-		r.retryVersion(p, acted, "read", err)
+	said := r.surveyOf(p, metadataQuestion())
+	switch err := said.unanswered[aboutMetadata]; {
+	case !said.isFresh:
+		acted.again = said.again
+		return nil
+	case err != nil:
+		p.retryVersion(acted, said.again, "read", fmt.Errorf("asking for the metadata version: %w", err))
 		return nil
 	}
+	current := said.metadata
 	if p.cluster.Metadata.Due(current, p.runningVersions()) {
-		err := r.putOne(ctx, p, acting, p.kafkaQuestion(brokers, func(ctx context.Context) error {
-			return kafka.UpdateMetadataVersion(ctx, desired.Level())
-		}))
+		err := r.raiseVersion(ctx, p, desired)
 		switch {
-		case errors.Is(err, errNotAsked), waitedFor(err):
-			r.retryVersion(p, acted, "raised to "+string(desired), err)
+		case waitedFor(err):
+			p.retryVersion(acted, longestWait, "raised to "+string(desired), err)
 			return nil
 		case err != nil:
 			return fmt.Errorf("raising the metadata version to %s: %w", desired, err)
 		}
 		current = desired
 	}
-	p.kafka.Status.KafkaMetadataVersion = string(current)
+	acted.metadata = current
 	return nil
 }
 
 // retryVersion says what could not be done about the metadata version, and looks again
 // when it may be worthwhile.
-func (r *Reconciler) retryVersion(p *pass, acted *outcome, done string, err error) {
-	acted.again = r.unlessSilent(p, lookAgain)
+func (p *pass) retryVersion(acted *outcome, again time.Duration, done string, err error) {
+	acted.again = again
 	p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, model.ReasonMetadataVersion,
 		"the metadata version could not be "+done+" yet; it is tried again: "+err.Error())
 }
 
-func (r *Reconciler) metadataVersion(ctx context.Context, p *pass, kafka admin.Client) (release.MetadataVersion, error) {
-	var features admin.Features
-	err := r.putOne(ctx, p, worthwhile, p.kafkaQuestion(brokers, func(ctx context.Context) (err error) {
-		features, err = kafka.Features(ctx)
-		return err
-	}))
+func (r *Reconciler) raiseVersion(ctx context.Context, p *pass, to release.MetadataVersion) error {
+	kafka, err := r.options.Connector.Admin(p.access())
 	if err != nil {
-		return "", fmt.Errorf("asking for the metadata version: %w", err)
+		return err
 	}
-	return release.MetadataVersionOf(features.MetadataVersion), nil
+	defer kafka.Close()
+	return kafka.UpdateMetadataVersion(ctx, to.Level())
 }
 
 // runningVersions are the versions that the pods were made for.

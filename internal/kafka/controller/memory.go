@@ -45,6 +45,8 @@ func (r *Reconciler) meet(name types.NamespacedName, kafka types.UID) {
 // leave forgets the Kafka of the name.
 func (r *Reconciler) leave(name types.NamespacedName) {
 	r.metrics.forget(name)
+	r.agents.Forget(name)
+	r.surveys.Forget(name)
 	r.named.Refer(name, nil)
 	if r.options.Outside != nil {
 		r.options.Outside.Forget(name)
@@ -57,8 +59,6 @@ func (r *Reconciler) leave(name types.NamespacedName) {
 func (r *Reconciler) forget(kafka types.UID) {
 	r.appliers.Forget(kafka)
 	r.followers.Forget(kafka)
-	r.asking.forget(kafka)
-	r.witnesses.forgetCluster(kafka)
 	r.records.Forget(kafka)
 	r.settled.forget(kafka)
 	r.races.forget(kafka)
@@ -69,7 +69,7 @@ func (r *Reconciler) forget(kafka types.UID) {
 // one is bounded by its nodes and objects, and none when it is gone.
 func (r *Reconciler) Remembered() int {
 	return counted(&r.clusters.mu, r.clusters.uid) + counted(&r.metrics.mu, r.metrics.clusters) + counted(&r.metrics.mu, r.metrics.readies) +
-		counted(&r.asking.mu, r.asking.standings) + counted(&r.asking.mu, r.asking.places.waiting) + counted(&r.witnesses.mu, r.witnesses.said) + r.records.Len() +
+		r.agents.Len() + r.surveys.Len() + r.records.Len() +
 		counted(&r.settled.mu, r.settled.versions) + counted(&r.races.mu, r.races.inRow) +
 		counted(&r.steps.mu, r.steps.taken) + r.appliers.Len() + r.followers.Len() + r.named.Len()
 }

@@ -17,7 +17,7 @@ type Metrics struct {
 	clusters map[types.NamespacedName]figures
 	readies  map[types.NamespacedName]readyFigure
 
-	strimziExpiry, notAfter, anchors, pending, blocked, warnings, silent, waited, ready *prometheus.Desc
+	strimziExpiry, notAfter, anchors, pending, blocked, warnings, silent, ready *prometheus.Desc
 
 	rotation rotationMetrics
 }
@@ -28,7 +28,6 @@ type figures struct {
 	anchors      []anchorFigure
 	pending      int
 	silent       int
-	waited       time.Duration
 	blocked      map[string]int
 	warnings     map[string]int
 	rotations    []rotationFigure
@@ -78,8 +77,6 @@ func NewMetrics() *Metrics {
 			"Warning conditions of the Kafka.", "reason"),
 		silent: desc("keyturn_agents_silent",
 			"Ready pods whose agents do not answer the operator."),
-		waited: desc("keyturn_asking_seconds",
-			"How long the last pass over the Kafka has waited for answers of its agents and servers."),
 		ready: desc("keyturn_ready",
 			"1 for a Kafka that is Ready, 0 for one that is not, with the reason.", "reason"),
 		rotation: newRotationMetrics(desc),
@@ -88,7 +85,7 @@ func NewMetrics() *Metrics {
 
 // Describe tells all metrics.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{m.strimziExpiry, m.notAfter, m.anchors, m.pending, m.blocked, m.warnings, m.silent, m.waited, m.ready} {
+	for _, desc := range []*prometheus.Desc{m.strimziExpiry, m.notAfter, m.anchors, m.pending, m.blocked, m.warnings, m.silent, m.ready} {
 		descs <- desc
 	}
 	m.rotation.describe(descs)
@@ -116,7 +113,6 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 		}
 		gauge(m.pending, float64(f.pending), cluster.Namespace, cluster.Name)
 		gauge(m.silent, float64(f.silent), cluster.Namespace, cluster.Name)
-		gauge(m.waited, f.waited.Seconds(), cluster.Namespace, cluster.Name)
 		for gate, nodes := range f.blocked {
 			gauge(m.blocked, float64(nodes), cluster.Namespace, cluster.Name, gate)
 		}
@@ -132,7 +128,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 // note takes over what a pass has seen. A pass that failed keeps the certificates
 // of the one before it: they go on ending.
 func (m *Metrics) note(p *pass, acted outcome) {
-	f := figures{pending: len(acted.pending), silent: len(p.silent), waited: p.waited(), blocked: map[string]int{}, warnings: map[string]int{}}
+	f := figures{pending: len(acted.pending), silent: len(p.silent), blocked: map[string]int{}, warnings: map[string]int{}}
 	for _, blocker := range acted.blockers {
 		f.blocked[string(blocker.Gate)]++
 	}

@@ -33,10 +33,8 @@ type pass struct {
 	// agents did not answer.
 	heard  map[string]testimony
 	silent []string
-	// visit is what asks the cluster, nil before it has been asked anything, and became
-	// what became of all questions.
-	visit  *visit
-	became fates
+	// questions are what the servers of the cluster are to be asked.
+	questions []question
 	// nodes are the certificates of each pod, by pod name.
 	nodes map[string]nodeCertificates
 	// issued are the leaves, by the names of their Secrets, that are made and not written.
@@ -83,21 +81,6 @@ type nodeCertificates struct {
 	// generation is that of the CA that has signed the leaf.
 	generation  authority.Generation
 	publication publication.Publication
-}
-
-// waited is how long answers have been waited for.
-func (p *pass) waited() time.Duration {
-	if p.visit == nil {
-		return 0
-	}
-	return p.visit.waited
-}
-
-// leave leaves the cluster alone until the next pass.
-func (p *pass) leave() {
-	if p.visit != nil {
-		p.visit.leave()
-	}
 }
 
 // wake asks for a pass at t.

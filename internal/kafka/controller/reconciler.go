@@ -21,7 +21,9 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/records"
+	"github.com/keyturn/keyturn/internal/reports"
 )
 
 // fieldOwner owns what this controller applies.
@@ -54,9 +56,6 @@ type Options struct {
 	Outside OutsideIssuers
 	// Gates says which features are enabled.
 	Gates featuregate.Gates
-	// Passes is how many passes run at the same time. Half of them, and one at least,
-	// may be waiting for somebody who is slow.
-	Passes int
 	// Metrics is told what each pass has seen.
 	Metrics *Metrics
 	// Watches knows which of the watches are denied; nil where nothing is watched.
@@ -71,16 +70,17 @@ type Reconciler struct {
 	appliers  *kube.Appliers
 	followers *kube.Appliers
 	// named watches what Kafkas refer to by name.
-	named     *kube.Named
-	events    announcer
-	clusters  *clusters
-	asking    *asker
-	witnesses *witnesses
-	records   *records.Store
-	settled   *settledRecords
-	races     *races
-	steps     *steps
-	metrics   *Metrics
+	named    *kube.Named
+	events   announcer
+	clusters *clusters
+	// agents polls what nodes and companions have loaded, and surveys what servers are doing while a decision depends on it.
+	agents  *reports.Poller[publication.Report]
+	surveys *reports.Poller[survey]
+	records *records.Store
+	settled *settledRecords
+	races   *races
+	steps   *steps
+	metrics *Metrics
 }
 
 // New returns a Reconciler.
@@ -95,8 +95,8 @@ func New(options Options) *Reconciler {
 		named:     kube.NewNamed(secretResource()),
 		events:    announcer{recorder: options.Events, journal: journal{log: options.Log}},
 		clusters:  newClusters(),
-		asking:    newAsker(options.Clock, options.Passes),
-		witnesses: newWitnesses(),
+		agents:    reports.New[publication.Report](options.Clock),
+		surveys:   reports.New[survey](options.Clock),
 		records:   records.NewStore(),
 		settled:   newSettledRecords(),
 		races:     newRaces(),
@@ -122,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.meet(request.NamespacedName, observed.kafka.UID)
 	r.metrics.recall(request.NamespacedName, observed.kafka.Status.Conditions)
 	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
-	defer p.leave()
+	defer r.trackSurvey(p)
 	p.wake(observed.lookWhileDenied())
 	if observed.clockIsWrong() {
 		return ctrl.Result{RequeueAfter: kube.ClockPause}, r.reportClock(ctx, p)
@@ -136,7 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		acted, err = r.carry(ctx, p)
 	}
 	if errors.Is(err, errUnheard) {
-		return ctrl.Result{RequeueAfter: r.unlessSilent(p, lookAgain)}, nil
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	if lostRace(err) {
 		return r.lost(ctx, p, err)

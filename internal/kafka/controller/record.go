@@ -44,9 +44,12 @@ func recordAgain(failure error) time.Duration {
 	case lostRace(failure):
 		return lookAgain
 	default:
-		return askAgain
+		return recordPause
 	}
 }
+
+// recordPause is how long after a failure it is tried again to write a record.
+const recordPause = 5 * time.Second
 
 // applyRecord writes the records that are short enough.
 func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {

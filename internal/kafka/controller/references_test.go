@@ -85,7 +85,7 @@ func TestASecretThatAKafkaNamesWakesAPassOverIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metrics: NewMetrics()})
+	r := New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metrics: NewMetrics(), Clock: clock.RealClock{}})
 	if err := r.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}

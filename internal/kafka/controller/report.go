@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (r *Reconciler) watch(ctx context.Context, p *pass) ([]wanted, error) {
 // returns what has the pass repeated.
 func (r *Reconciler) lookLater(p *pass, undecided error) error {
 	if errors.Is(undecided, errUnheard) {
-		p.wake(p.now.Add(r.unlessSilent(p, lookAgain)))
+		p.wake(p.now.Add(lookAgain))
 		return nil
 	}
 	failure := transient(undecided)
@@ -123,6 +124,8 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	if len(acted.pending) > 0 {
 		status.Listeners = model.ServedListeners(p.kafka.Status.Listeners, status.Listeners)
 	}
+	status.KafkaVersion = cmp.Or(acted.version, status.KafkaVersion)
+	status.KafkaMetadataVersion = cmp.Or(string(acted.metadata), status.KafkaMetadataVersion)
 	status.OperatorLastSuccessfulVersion = r.options.Version
 	if err := r.writeStatus(ctx, p, status); err != nil {
 		return ctrl.Result{}, err

@@ -32,7 +32,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			go r.named.Run(ctx, server, func(kafka types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: kafka}) })
 			return nil
 		})).
-		WatchesRawSource(r.kafkasByWatches())
+		WatchesRawSource(r.kafkasByWatches()).
+		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			changed := func(_ context.Context, kafka types.NamespacedName) {
+				queue.Add(reconcile.Request{NamespacedName: kafka})
+			}
+			go func() { _ = r.Poll(ctx, changed) }() // it ends with the context, and without an error
+			return nil
+		}))
 	if r.options.Outside != nil {
 		b = b.WatchesRawSource(r.options.Outside)
 	}

@@ -9,10 +9,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/api/condition"
 	agentclient "github.com/keyturn/keyturn/internal/agent/client"
@@ -123,34 +120,6 @@ func TestWhoHangsIsWaitedForByEveryClient(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestWhoMayHoldALostAuthorityIsAskedThoughSilentAMomentAgo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := New(Options{Connector: deaf{}, Clock: clock.RealClock{}, Metrics: NewMetrics(), Passes: 4})
-		p := fortyPods()
-		if err := r.hear(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-		p.leave()
-		r.options.Connector = deaf{talks: "192.0.2.7:8443"}
-
-		p = fortyPods()
-		if err := r.hear(t.Context(), p); err != nil || !p.heard["pod-7"].known {
-			t.Errorf("what pod-7 says by now is not heard: %v", err)
-		}
-
-		p.leave()
-		r.asking.places.taken = r.asking.places.room
-		p = fortyPods()
-		if err := r.hear(t.Context(), p); !errors.Is(err, errUnheard) {
-			t.Errorf("without a place to wait for the silent it ends with %v, want %v", err, errUnheard)
-		}
-		if got := r.unlessSilent(p, lookAgain); got != shortestPause {
-			t.Errorf("it is looked at again after %s, want %s", got, shortestPause)
-		}
-	})
 }
 
 func TestAPassThatDecidesNothingLeavesWhatIsSaidOfCertificates(t *testing.T) {

@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,19 +14,24 @@ import (
 
 // checkTopics lets the cluster stand, before its first node is restarted into a version, while Kafka holds a topic with which brokers of
 // that version do not start. While Kafka cannot be asked there may be one.
-func (r *Reconciler) checkTopics(ctx context.Context, p *pass) error {
+func (r *Reconciler) checkTopics(p *pass) error {
 	limits := release.NewTopicLimits(p.cluster.Version.Name, versionsOfPods(p))
 	if len(limits) == 0 {
 		return nil
 	}
-	held, err := r.describeTopics(ctx, p)
-	switch {
-	case errors.Is(err, errNotAsked):
+	said := r.surveyOf(p, topicsQuestion())
+	if !said.isFresh {
 		return errUnheard
+	}
+	err := said.unanswered[aboutTopics]
+	switch {
 	case err != nil && p.kafka.Status.KafkaMetadataVersion == "":
 		return nil // it has never answered: a version that does not start must give way to another one
-	case err == nil:
-		err = refuseTopics(p, limits, held)
+	case err != nil:
+		err = fmt.Errorf("the cluster stays on the version that it runs, because Kafka cannot be asked for topics with which brokers of %s do not start; it is tried again: %w",
+			p.cluster.Version.Name, err)
+	default:
+		err = refuseTopics(p, limits, said.topics)
 	}
 	if err == nil || !p.standFor(err) {
 		return err
@@ -46,24 +49,6 @@ func versionsOfPods(p *pass) []string {
 		}
 	}
 	return versions
-}
-
-func (r *Reconciler) describeTopics(ctx context.Context, p *pass) (map[string]topics.Topic, error) {
-	kafka, err := r.options.Connector.Admin(p.access())
-	if err != nil {
-		return nil, err
-	}
-	defer kafka.Close()
-	var held map[string]topics.Topic
-	err = r.putOne(ctx, p, everybody, p.kafkaQuestion(brokers, func(ctx context.Context) (err error) {
-		held, err = kafka.DescribeTopics(ctx)
-		return err
-	}))
-	if err != nil {
-		return nil, fmt.Errorf("the cluster stays on the version that it runs, because Kafka cannot be asked for topics with which brokers of %s do not start; it is tried again: %w",
-			p.cluster.Version.Name, err)
-	}
-	return held, nil
 }
 
 // refuseTopics names the topics that are below a limit.

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/json"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -28,6 +26,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/reports"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -218,36 +217,12 @@ func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyReadsOfAnAgentIsKept(t *testing.T) {
+func TestWhyAnAnswerIsNotReadIsKept(t *testing.T) {
 	t.Parallel()
 	long := &agentclient.TooLongError{Path: agent.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}
-	r := New(Options{Connector: talkative{failure: long}, Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
-	p := passOf(&kafkav1.Kafka{}, nil)
-	p.clusterCA.Snapshot.Anchors = []trust.Anchor{{ID: "a"}}
-	about := r.aboutStores(p, []*corev1.Pod{readyPod("a")})
-	r.put(t.Context(), p, worthwhile, about.questions)
-	if got := about.answers[0]; got.known || got.unreadable != long.Error() {
+	if got := testimonyOf(reports.Report[publication.Report]{Err: long}); got.known || got.unreadable != long.Error() {
 		t.Errorf("heard %+v, want why it is not read", got)
 	}
-}
-
-// talkative connects to agents whose answers nobody reads.
-type talkative struct {
-	Connector
-
-	failure error
-}
-
-func (t talkative) Agents(Access) Agents { return answers{failure: t.failure} }
-
-type answers struct {
-	Agents
-
-	failure error
-}
-
-func (a answers) TLS(context.Context, agentclient.Node) (publication.Report, error) {
-	return publication.Report{}, a.failure
 }
 
 func TestWhatIsWrongWithAResourceIsSaidWithoutWhatWasTried(t *testing.T) {

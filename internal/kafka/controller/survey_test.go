@@ -1,0 +1,404 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	agentclient "github.com/keyturn/keyturn/internal/agent/client"
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
+	"github.com/keyturn/keyturn/internal/kafka/rollout"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// deaf is a cluster that lets questions vanish, but for the agent with one address, and for Kafka if it talks.
+type deaf struct {
+	admin.Client
+
+	agent string
+	kafka bool
+	// acts counts what Kafka was told to do.
+	acts *int
+}
+
+func (d deaf) Agents(Access) Agents { return d }
+
+func (d deaf) Admin(Access) (admin.Client, error) { return d, nil }
+
+func (d deaf) Close() {}
+
+func (d deaf) TLS(ctx context.Context, node agentclient.Node) (publication.Report, error) {
+	return publication.Report{Revision: 7}, vanishUnless(ctx, node.Address == d.agent, agentTimeout)
+}
+
+func (d deaf) BrokerState(ctx context.Context, node agentclient.Node) (contract.BrokerState, error) {
+	return contract.BrokerState{State: contract.StateRecovery}, vanishUnless(ctx, node.Address == d.agent, agentTimeout)
+}
+
+func (d deaf) Quorum(ctx context.Context) (admin.Quorum, error) {
+	return admin.Quorum{LeaderID: 1}, vanishUnless(ctx, d.kafka, adminTimeout)
+}
+
+func (d deaf) Partitions(ctx context.Context) ([]admin.Partition, error) {
+	return nil, vanishUnless(ctx, d.kafka, adminTimeout)
+}
+
+func (d deaf) Features(ctx context.Context) (admin.Features, error) {
+	return admin.Features{MetadataVersion: release.MetadataVersion("4.2-IV1").Level()}, vanishUnless(ctx, d.kafka, adminTimeout)
+}
+
+func (d deaf) UnregisterBroker(context.Context, int32) error {
+	*d.acts++
+	return nil
+}
+
+func (d deaf) UpdateMetadataVersion(ctx context.Context, _ int16) error {
+	*d.acts++
+	return vanishUnless(ctx, false, adminTimeout)
+}
+
+func vanishUnless(ctx context.Context, answers bool, patience time.Duration) error {
+	if answers {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func deafReconciler(to deaf) *Reconciler {
+	return New(Options{Connector: to, Clock: clock.RealClock{}, Metrics: NewMetrics()})
+}
+
+// fortyPods is a pass over a cluster of as many nodes.
+func fortyPods() *pass {
+	p := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{})
+	p.now = time.Now()
+	p.cluster.Nodes = nil
+	p.clusterCA.Snapshot.Anchors = []trust.Anchor{{ID: "a"}}
+	for i := range 40 {
+		pod := readyPod(fmt.Sprintf("pod-%d", i))
+		pod.UID, pod.Status.PodIP = types.UID(pod.Name), fmt.Sprintf("192.0.2.%d", i)
+		p.pods[pod.Name] = pod
+		p.cluster.Nodes = append(p.cluster.Nodes, model.Node{ID: model.NodeID(i), Pod: pod.Name})
+	}
+	return p
+}
+
+// survey asks the cluster, and is what it has said.
+func (r *Reconciler) survey(t *testing.T, p *pass, questions ...question) surveyed {
+	t.Helper()
+	p.questions = questions
+	r.trackSurvey(p)
+	r.surveys.Poll(t.Context())
+	p.now = time.Now()
+	return r.surveyOf(p, questions...)
+}
+
+func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := deafReconciler(deaf{agent: "192.0.2.7:8443"}), fortyPods()
+		began := time.Now()
+		said := r.survey(t, p, r.aboutDisruption(p)...)
+		if took := time.Since(began); took != adminTimeout || !said.isFresh || len(said.unanswered) != 41 {
+			t.Errorf("it took %s, %d questions have no answer (fresh: %t), want 41 after %s", took, len(said.unanswered), said.isFresh, adminTimeout)
+		}
+		if said.servers["pod-7"] != rollout.ServerRecovering || said.servers["pod-8"] != rollout.ServerUnknown || said.quorum.Known || said.partitions.Known {
+			t.Errorf("the survey is %+v", said.survey)
+		}
+	})
+}
+
+func TestASurveyIsActedOnWhileItIsNewAndOfTheSameProcesses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  func(p *pass)
+		also    []question
+		isKnown bool
+		isFresh bool
+	}{
+		"nothing has changed":                {func(*pass) {}, nil, true, true},
+		"it is old":                          {func(p *pass) { p.now = p.now.Add(surveyAge + time.Millisecond) }, nil, true, false},
+		"a container was started again":      {func(p *pass) { p.pods["pod-3"].Status.ContainerStatuses[0].ContainerID = "another" }, nil, true, false},
+		"a pod is being deleted":             {func(p *pass) { now := readyPod("x").CreationTimestamp; p.pods["pod-3"].DeletionTimestamp = &now }, nil, true, false},
+		"a pod is another":                   {func(p *pass) { p.pods["pod-3"].UID = "another" }, nil, true, false},
+		"a pod is gone":                      {func(p *pass) { delete(p.pods, "pod-3") }, nil, true, false},
+		"something else is to be known, too": {func(*pass) {}, []question{topicsQuestion()}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, p := deafReconciler(deaf{kafka: true}), fortyPods()
+				for _, pod := range p.pods {
+					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{ContainerID: "first"}}
+				}
+				r.survey(t, p, metadataQuestion())
+				c.change(p)
+				if got := r.surveyOf(p, append(c.also, metadataQuestion())...); got.isKnown != c.isKnown || got.isFresh != c.isFresh {
+					t.Errorf("known %t and fresh %t, want %t and %t", got.isKnown, got.isFresh, c.isKnown, c.isFresh)
+				}
+			})
+		})
+	}
+}
+
+func TestASurveyThatIsTooOldIsMadeAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := deafReconciler(deaf{}), fortyPods()
+		r.survey(t, p, metadataQuestion())
+		<-time.After(time.Hour)
+		p.now = time.Now()
+		if got := r.surveyOf(p, metadataQuestion()); got.isFresh {
+			t.Fatal("it is taken for new after an hour")
+		}
+		if got := r.survey(t, p, metadataQuestion()); !got.isFresh {
+			t.Error("it is not made again")
+		}
+	})
+}
+
+func TestWhatNoPassAsksForIsNotAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := deafReconciler(deaf{kafka: true}), fortyPods()
+		r.survey(t, p, metadataQuestion())
+		p.questions = nil
+		r.trackSurvey(p)
+		if r.surveys.Len() != 0 {
+			t.Error("the cluster is still asked")
+		}
+	})
+}
+
+func TestAClusterThatDoesNotAnswerIsLookedAtLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answers bool
+		passed  time.Duration
+		want    time.Duration
+	}{
+		"it answers":                       {answers: true, want: lookAgain},
+		"it does not":                      {want: lookAgain},
+		"it has not for twenty seconds":    {passed: 20 * time.Second, want: 20 * time.Second},
+		"it has not for an hour":           {passed: time.Hour, want: longestWait},
+		"it answers as it did an hour ago": {answers: true, passed: time.Hour, want: lookAgain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, p := deafReconciler(deaf{kafka: c.answers}), fortyPods()
+				r.survey(t, p, metadataQuestion())
+				p.now = p.now.Add(c.passed)
+				if got := r.surveyOf(p, metadataQuestion()); got.again != c.want {
+					t.Errorf("it is looked at again after %s, want %s", got.again, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestNothingIsDisruptedOnWhatIsNotFresh(t *testing.T) {
+	t.Parallel()
+	// A node that does not work, whose start has had its time.
+	broken := rollout.Snapshot{Now: noon(), Partitions: rollout.Partitions{Known: true}, Nodes: []rollout.Node{{
+		PodName: "a", Broker: true, Reasons: []rollout.Reason{{Code: rollout.ConfigChanged}},
+		Pod: rollout.Pod{UID: "1", State: rollout.Unready, Since: noon().Add(-time.Hour)},
+	}}}
+	recorded := rollout.Snapshot{Now: noon(), Disruption: &rollout.Disruption{Node: 9, UID: "9", Since: noon().Add(-time.Hour)}}
+	for name, c := range map[string]struct {
+		snapshot     rollout.Snapshot
+		asked        surveyed
+		acts, settle bool
+	}{
+		"it is fresh":                       {broken, surveyed{isKnown: true, isFresh: true}, true, false},
+		"it is known, and not fresh":        {broken, surveyed{isKnown: true}, false, false},
+		"it is not known":                   {broken, surveyed{}, false, false},
+		"a record is over, and that is new": {recorded, surveyed{isKnown: true, isFresh: true}, false, true},
+		"a record may be over, and may not": {recorded, surveyed{isKnown: true}, false, false},
+		"a record is not known to be over":  {recorded, surveyed{}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			decided := sight{snapshot: c.snapshot, asked: c.asked}.decide()
+			if (decided.Act != nil) != c.acts || decided.Settled != c.settle {
+				t.Errorf("decided %+v, want an act: %t, settled: %t", decided, c.acts, c.settle)
+			}
+		})
+	}
+}
+
+// hears has agents polled once, and is whether all is known then that a decision depends on.
+func (r *Reconciler) hears(t *testing.T, p *pass) error {
+	t.Helper()
+	if err := r.hear(p); !errors.Is(err, errUnheard) {
+		t.Errorf("before it was polled it is heard: %v", err)
+	}
+	r.agents.Poll(t.Context())
+	p.now = time.Now()
+	return r.hear(p)
+}
+
+// stored has the pass find certificates of both CAs.
+func stored(t *testing.T, p *pass) *pass {
+	t.Helper()
+	certificate := pki.EncodeBundle(pkitest.CA(t, "cluster", noon()).Certificate())
+	p.secrets = map[string]corev1.Secret{}
+	for _, kind := range kinds() {
+		for _, name := range []string{kind.TrustedCertsSecret(p.kafka.Name), kind.CertSecret(p.kafka.Name)} {
+			p.secrets[name] = corev1.Secret{Data: map[string][]byte{"ca.crt": certificate}}
+		}
+	}
+	return p
+}
+
+func TestAgentsAreHeardOnceEachWasPolled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := deafReconciler(deaf{agent: "192.0.2.7:8443"})
+		p := stored(t, fortyPods())
+		began := time.Now()
+		if err := r.hears(t, p); err != nil || time.Since(began) != agentTimeout {
+			t.Errorf("after %s: %v, want all to be polled side by side", time.Since(began), err)
+		}
+		if !p.heard["pod-7"].known || p.heard["pod-8"].known || len(p.silent) != 39 {
+			t.Errorf("%d agents are silent, want all but that of pod-7", len(p.silent))
+		}
+
+		p.pods["pod-new"] = readyPod("pod-new")
+		p.pods["pod-new"].UID, p.pods["pod-new"].Status.PodIP = "pod-new", "192.0.2.99"
+		if err := r.hear(p); err != nil || slices.Contains(p.silent, "pod-new") || p.heard["pod-new"].known {
+			t.Errorf("for a pod that is new everything else waits: %v", err)
+		}
+	})
+}
+
+func TestAReportIsBelievedOfItsOwnProcessOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(p *pass)
+		want   bool
+	}{
+		"the same container": {func(*pass) {}, true},
+		"the container has started again": {func(p *pass) {
+			p.pods["pod-7"].Status.ContainerStatuses = []corev1.ContainerStatus{{ContainerID: "second"}}
+		}, false},
+		"another pod of the name": {func(p *pass) { p.pods["pod-7"].UID = "another" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := deafReconciler(deaf{agent: "192.0.2.7:8443"})
+				p := stored(t, fortyPods())
+				if err := r.hears(t, p); err != nil {
+					t.Fatal(err)
+				}
+				c.change(p)
+				if err := r.hear(p); err != nil || p.heard["pod-7"].known != c.want || slices.Contains(p.silent, "pod-7") {
+					t.Errorf("known %t and silent %q: %v", p.heard["pod-7"].known, p.silent, err)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatMayHoldALostAuthorityIsPolledAgainThoughSilentAMomentAgo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := deafReconciler(deaf{})
+		if err := r.hears(t, stored(t, fortyPods())); err != nil {
+			t.Fatal(err)
+		}
+		r.options.Connector = deaf{agent: "192.0.2.7:8443"}
+		p := fortyPods() // without the Secrets
+
+		if err := r.hears(t, p); err != nil || !p.heard["pod-7"].known {
+			t.Errorf("what pod-7 says by now is not heard: %v", err)
+		}
+	})
+}
+
+func removedSight(partitions bool) sight {
+	return sight{
+		snapshot: rollout.Snapshot{Partitions: rollout.Partitions{Known: partitions}},
+		record:   disruptionRecord{Kind: rollout.Remove, Disruption: &disruption{Node: 9, UID: "9"}},
+	}
+}
+
+func TestABrokerCountsAsForgottenOnceKafkaHasDoneIt(t *testing.T) {
+	t.Parallel()
+	acts := 0
+	r, p := deafReconciler(deaf{acts: &acts}), passOf(smallKafka(), nil)
+
+	if err := r.forgetRemoved(t.Context(), p, removedSight(false)); !errors.Is(err, errUnheard) || acts != 0 {
+		t.Errorf("brokers that do not answer were told %d times: %v", acts, err)
+	}
+	if err := r.forgetRemoved(t.Context(), p, removedSight(true)); err != nil || acts != 1 {
+		t.Errorf("brokers that answer were told %d times: %v", acts, err)
+	}
+}
+
+// passBehindItsVersion is a pass over a Kafka whose pods run, and whose metadata version is to
+// be raised to theirs.
+func passBehindItsVersion() *pass {
+	p := passOf(smallKafka(), map[string]*corev1.Pod{})
+	p.cluster.Metadata.Desired = "4.3-IV0"
+	for _, node := range p.cluster.Nodes {
+		pod := readyPod(node.Pod)
+		pod.Annotations = map[string]string{model.KafkaVersionAnnotation: "4.3.0"}
+		p.pods[node.Pod] = pod
+	}
+	return p
+}
+
+func TestTheMetadataVersionIsNotTakenForRaisedBeforeItIs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answers   bool
+		said      string
+		acts, was int
+	}{
+		"Kafka does not answer":           {said: "could not be read yet"},
+		"it answers, and does nothing":    {answers: true, said: "could not be raised to 4.3-IV0 yet", acts: 1},
+		"what it has said is too old now": {answers: true, was: int(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				acts := 0
+				r, p := deafReconciler(deaf{kafka: c.answers, acts: &acts}), passBehindItsVersion()
+				r.survey(t, p, metadataQuestion())
+				p.now = p.now.Add(time.Duration(c.was))
+				acted := outcome{}
+				if err := r.followVersion(t.Context(), p, &acted); err != nil || acts != c.acts || acted.again == 0 {
+					t.Errorf("it is told %d times, and looked at again after %s: %v", acts, acted.again, err)
+				}
+				if version := acted.metadata; version != "" {
+					t.Errorf("the status says that the metadata version is %s", version)
+				}
+				isSaid := len(p.notes) == 1 && strings.Contains(p.notes[0].Message, c.said)
+				if isSaid != (c.said != "") {
+					t.Errorf("it is said: %v", p.notes)
+				}
+			})
+		})
+	}
+}

@@ -28,6 +28,9 @@ const (
 	quorumFetchTimeout = 2 * time.Second
 	// questionsAtOnce is how many processes of one cluster are asked side by side: each holds a connection.
 	questionsAtOnce = 64
+	// surveyTime is what each questionsAtOnce of a survey may take: what has no answer by then stays unknown, so that the
+	// first answers are not too old when the last one comes.
+	surveyTime = 6 * time.Second
 	// surveyAge is how old a survey may be that a disruption is decided from.
 	surveyAge = 2 * time.Second
 	// longestWait is how long a cluster is left alone at most whose processes do not answer.
@@ -138,6 +141,8 @@ func processesOf(pods map[string]*corev1.Pod) string {
 // asking asks all questions side by side.
 func (r *Reconciler) asking(access Access, questions []question) func(context.Context) (*survey, error) {
 	return func(ctx context.Context) (*survey, error) {
+		ctx, cancel := context.WithTimeout(ctx, surveyTime*time.Duration((len(questions)+questionsAtOnce-1)/questionsAtOnce))
+		defer cancel()
 		said, unanswered := &survey{asked: subjects(questions), servers: map[string]rollout.ServerState{}}, unansweredError{}
 		kafka, err := r.options.Connector.Admin(access)
 		if err != nil {

@@ -127,6 +127,29 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 	})
 }
 
+// endless lists partitions for ever, page after page.
+type endless struct{ deaf }
+
+func (e endless) Admin(Access) (admin.Client, error) { return e, nil }
+
+func (e endless) Partitions(ctx context.Context) ([]admin.Partition, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestASurveyEndsBeforeItsFirstAnswersAreTooOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := deafReconciler(deaf{}), fortyPods()
+		r.options.Connector = endless{deaf{kafka: true}}
+		began := time.Now()
+		said := r.survey(t, p, r.aboutDisruption(p)...)
+		if took := time.Since(began); took != surveyTime || !said.quorum.Known || said.partitions.Known {
+			t.Errorf("it took %s, quorum known %t, partitions known %t, want the quorum after %s", took, said.quorum.Known, said.partitions.Known, surveyTime)
+		}
+	})
+}
+
 func TestASurveyIsActedOnWhileItIsNewAndOfTheSameProcesses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -171,7 +194,7 @@ func TestASurveyThatIsTooOldIsMadeAgainAtOnce(t *testing.T) {
 			t.Fatal("it is taken for new after an hour")
 		}
 		if got := r.survey(t, p, metadataQuestion()); !got.isFresh {
-			t.Error("it is not made again")
+			t.Error("there is no other survey")
 		}
 	})
 }
@@ -389,7 +412,7 @@ func TestTheMetadataVersionIsNotTakenForRaisedBeforeItIs(t *testing.T) {
 				p.now = p.now.Add(time.Duration(c.was))
 				acted := outcome{}
 				if err := r.followVersion(t.Context(), p, &acted); err != nil || acts != c.acts || acted.again == 0 {
-					t.Errorf("it is told %d times, and looked at again after %s: %v", acts, acted.again, err)
+					t.Errorf("Kafka receives %d requests, and the next reconcile comes after %s: %v", acts, acted.again, err)
 				}
 				if version := acted.metadata; version != "" {
 					t.Errorf("the status says that the metadata version is %s", version)

@@ -347,7 +347,7 @@ func TestATargetIsPolledAtItsPace(t *testing.T) {
 	}
 }
 
-// Whoever waits for what is said of another life is told although that is the same.
+// A reconcile that waits for the report of another life is started though the report is the same.
 func TestTheFirstReportOfAnotherLifeOrProcessIsReported(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*reports.Target[publication.Report]){

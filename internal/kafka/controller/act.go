@@ -98,7 +98,7 @@ func (s sight) decide() rollout.Decision {
 }
 
 // watching is the outcome of a pass with nothing to disrupt: nodes that are to load
-// something are looked at again soon. What waits for a person, or for an object of somebody else's to go, is looked at after long.
+// something are reconciled soon, and what waits for a person, or for the deletion of an object of somebody else, seldom.
 func (r *Reconciler) watching(p *pass) outcome {
 	switch {
 	case p.moved:

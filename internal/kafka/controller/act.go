@@ -18,7 +18,7 @@ import (
 // Kubernetes tells comes as an event; when a replica has caught up, nobody calls.
 const lookAgain = time.Second
 
-// outcome is what the acting part of a pass came to.
+// outcome is what the acting part of a reconcile came to.
 type outcome struct {
 	// blockers are who stands in the way of what is still to be done.
 	blockers []rollout.Blocker
@@ -35,15 +35,15 @@ type outcome struct {
 
 // act does at most one disruptive thing: it asks the rollout planner with facts
 // that are new, records what it is going to do, and only then does it.
-func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
-	reasons, err := p.reasons()
+func (r *Reconciler) act(ctx context.Context, c *applied) (outcome, error) {
+	reasons, err := c.reasons()
 	if err != nil {
 		return outcome{}, err
 	}
-	if !r.somethingToDo(p, reasons) {
-		return r.watching(p), nil
+	if !r.somethingToDo(c.desired, reasons) {
+		return r.watching(c), nil
 	}
-	seen, err := r.look(ctx, p)
+	seen, err := r.look(ctx, c)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -53,12 +53,12 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 		disrupted: disrupted(seen.snapshot, decided),
 	}
 	if decided.Act == nil {
-		result.again = untilNextAct(p, decided, seen.asked.again)
+		result.again = untilNextAct(c.decided, decided, seen.asked.again)
 	}
 	if !seen.asked.isFresh {
 		return result, nil
 	}
-	switch err := r.carryOut(ctx, p, seen, decided); {
+	switch err := r.carryOut(ctx, c, seen, decided); {
 	case errors.Is(err, errUnheard):
 		result.disrupted, result.again = disrupted(seen.snapshot, rollout.Decision{}), seen.asked.again
 		return result, nil
@@ -71,8 +71,8 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 
 // untilNextAct is how soon a rollout that does nothing now is looked at again: pods that
 // terminate or are created are watched.
-func untilNextAct(p *pass, decided rollout.Decision, soon time.Duration) time.Duration {
-	if decided.AwaitsPods() && !p.loadsAwaited() {
+func untilNextAct(c *decided, decided rollout.Decision, soon time.Duration) time.Duration {
+	if decided.AwaitsPods() && !c.loadsAwaited() {
 		return kube.Unwatched
 	}
 	return soon
@@ -97,19 +97,19 @@ func (s sight) decide() rollout.Decision {
 	return decided
 }
 
-// watching is the outcome of a pass with nothing to disrupt: nodes that are to load
+// watching is the outcome of a reconcile with nothing to disrupt: nodes that are to load
 // something are reconciled soon, and what waits for a person, or for the deletion of an object of somebody else, seldom.
-func (r *Reconciler) watching(p *pass) outcome {
+func (r *Reconciler) watching(c *applied) outcome {
 	switch {
-	case p.moved:
+	case c.moved:
 		return outcome{again: lookAgain}
-	case p.occupied != nil:
+	case c.occupied != nil:
 		return outcome{again: kube.Unwatched}
-	case p.loadsAwaited() && len(p.silent) > 0:
+	case c.loadsAwaited() && len(c.silent) > 0:
 		return outcome{again: longestWait} // before that when one reports something else
-	case p.loadsAwaited():
+	case c.loadsAwaited():
 		return outcome{again: lookAgain}
-	case len(blockedBy(p)) > 0:
+	case len(blockedBy(c.decided)) > 0:
 		return outcome{again: kube.Unwatched}
 	default:
 		return outcome{}
@@ -138,86 +138,86 @@ func disrupted(s rollout.Snapshot, decided rollout.Decision) string {
 // somethingToDo reports whether the rollout planner has to be asked: a pod has a
 // reason to restart, a node is to go, or a recorded disruption is not known to be
 // over. In the steady state nobody is asked anything.
-func (r *Reconciler) somethingToDo(p *pass, reasons map[string][]rollout.Reason) bool {
+func (r *Reconciler) somethingToDo(c *desired, reasons map[string][]rollout.Reason) bool {
 	for _, list := range reasons {
 		if len(list) > 0 {
 			return true
 		}
 	}
-	return len(p.cluster.Leaving) > 0 || !r.knownSettled(p)
+	return len(c.cluster.Leaving) > 0 || !r.knownSettled(c)
 }
 
 // knownSettled reports whether the disruption record, as the cache shows it, is
 // one that is known to record nothing, or there is none.
-func (r *Reconciler) knownSettled(p *pass) bool {
-	record, exists := p.objects[disruptionObject(p.kafka.Name)]
+func (r *Reconciler) knownSettled(c *desired) bool {
+	record, exists := c.objects[disruptionObject(c.kafka.Name)]
 	if !exists {
-		return p.undisrupted
+		return c.undisrupted
 	}
-	return r.settled.is(p.kafka.UID, record.ResourceVersion)
+	return r.settled.is(c.kafka.UID, record.ResourceVersion)
 }
 
 // carryOut records the act before it is done. The record is replaced in one
 // write; an act that is recorded already is only done.
-func (r *Reconciler) carryOut(ctx context.Context, p *pass, seen sight, decided rollout.Decision) error {
+func (r *Reconciler) carryOut(ctx context.Context, c *applied, seen sight, decided rollout.Decision) error {
 	act, record := decided.Act, seen.record
 	if act == nil {
 		if decided.Settled || record.Disruption == nil {
-			return r.settle(ctx, p, seen)
+			return r.settle(ctx, c, seen)
 		}
 		return nil
 	}
-	if err := r.leadsThere(ctx, p, act); err != nil {
+	if err := r.leadsThere(ctx, c, act); err != nil {
 		return err
 	}
-	if err := r.forgetRemoved(ctx, p, seen); err != nil {
+	if err := r.forgetRemoved(ctx, c, seen); err != nil {
 		return err
 	}
 	if record.Disruption == nil || record.Disruption.UID != act.UID {
-		if err := r.writeDisruption(ctx, p, record, recordOf(act, p.now)); err != nil {
+		if err := r.writeDisruption(ctx, c.desired, record, recordOf(act, c.now)); err != nil {
 			return err
 		}
 	}
-	return r.disrupt(ctx, p, act)
+	return r.disrupt(ctx, c.desired, act)
 }
 
 // disrupt deletes the pod of an act, and that pod only.
-func (r *Reconciler) disrupt(ctx context.Context, p *pass, act *rollout.Act) error {
-	pod, found := p.pods[act.PodName]
+func (r *Reconciler) disrupt(ctx context.Context, c *desired, act *rollout.Act) error {
+	pod, found := c.pods[act.PodName]
 	if !found || rollout.UID(pod.UID) != act.UID {
 		return nil
 	}
-	if act.Kind == rollout.Remove && p.describes(act.PodName) {
+	if act.Kind == rollout.Remove && c.describes(act.PodName) {
 		// The pod set still describes the pod and would make it again. The record
-		// makes the next pass leave it out; the pod goes in the one after.
+		// makes the next reconcile leave it out; the pod goes in the one after.
 		return nil
 	}
 	if err := kube.Delete(ctx, r.options.Client, pod); err != nil {
-		return fmt.Errorf("restarting a node of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+		return fmt.Errorf("restarting a node of Kafka %s/%s: %w", c.kafka.Namespace, c.kafka.Name, err)
 	}
-	r.events.podDisrupted(&p.kafka, pod, act)
+	r.events.podDisrupted(&c.kafka, pod, act)
 	return nil
 }
 
 // settle writes down that no disruption is in progress, once.
-func (r *Reconciler) settle(ctx context.Context, p *pass, seen sight) error {
+func (r *Reconciler) settle(ctx context.Context, c *applied, seen sight) error {
 	record := seen.record
 	if record.Disruption != nil {
-		if err := r.forgetRemoved(ctx, p, seen); err != nil {
+		if err := r.forgetRemoved(ctx, c, seen); err != nil {
 			return err
 		}
 		if record.Kind == rollout.Restart {
-			r.records.Restarted(p.kafka.UID, p.now.Sub(record.Disruption.Since))
+			r.records.Restarted(c.kafka.UID, c.now.Sub(record.Disruption.Since))
 		}
-		return r.writeDisruption(ctx, p, record, disruptionRecord{})
+		return r.writeDisruption(ctx, c.desired, record, disruptionRecord{})
 	}
-	r.settled.note(p.kafka.UID, record.resourceVersion)
+	r.settled.note(c.kafka.UID, record.resourceVersion)
 	return nil
 }
 
 // describes reports whether a pod set that was just applied has the pod.
-func (p *pass) describes(pod string) bool {
-	return slices.ContainsFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
+func (c *desired) describes(pod string) bool {
+	return slices.ContainsFunc(c.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
 }
 
 // reasons says, for each pod that exists, what it is to be restarted for: what
@@ -225,25 +225,25 @@ func (p *pass) describes(pod string) bool {
 // a reload does not do. A pod whose agent is silent is asked again by the
 // planner's own gates. A cluster that stands is only restarted for what ends: its pods
 // come back as they were described last.
-func (p *pass) reasons() (map[string][]rollout.Reason, error) {
+func (c *applied) reasons() (map[string][]rollout.Reason, error) {
 	reasons := map[string][]rollout.Reason{}
-	for _, node := range p.cluster.Nodes {
-		pod, exists := p.pods[node.Pod]
-		certificates, issued := p.nodes[node.Pod]
-		if !exists || !issued || !p.comesBack(node) {
+	for _, node := range c.cluster.Nodes {
+		pod, exists := c.pods[node.Pod]
+		certificates, issued := c.nodes[node.Pod]
+		if !exists || !issued || !c.comesBack(node) {
 			continue
 		}
-		if p.stands() {
-			reasons[node.Pod] = p.trustReasons(node, p.ends)
+		if c.stands() {
+			reasons[node.Pod] = c.trustReasons(node, c.ends)
 			continue
 		}
-		desired, err := p.podOf(node, certificates)
+		desired, err := c.podOf(node, certificates)
 		if err != nil {
 			return nil, err
 		}
 		var list []rollout.Reason
-		if !p.retired(node) {
-			list = append(model.Reasons(pod.Annotations, desired.Annotations), p.cluster.PullReasons(node, pod)...)
+		if !c.retired(node) {
+			list = append(model.Reasons(pod.Annotations, desired.Annotations), c.cluster.PullReasons(node, pod)...)
 		}
 		if _, readable := pinnedRevision(pod); !readable {
 			// Its agent could not start the server again.
@@ -251,42 +251,42 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 				Code: rollout.PodSpecChanged, Note: "annotation " + agent.PinAnnotation + " cannot be read",
 			})
 		}
-		list = append(list, p.growthReasons(node, pod)...)
-		reasons[node.Pod] = append(list, p.loadReasons(node, certificates.publication)...)
+		list = append(list, c.growthReasons(node, pod)...)
+		reasons[node.Pod] = append(list, c.loadReasons(node, certificates.publication)...)
 	}
 	return reasons, nil
 }
 
 // look reads everything a disruption is decided from, past the cache, and what the cluster has said to a survey.
-func (r *Reconciler) look(ctx context.Context, p *pass) (sight, error) {
-	record, err := r.readDisruption(ctx, p.observation)
+func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
+	record, err := r.readDisruption(ctx, c.observation)
 	if err != nil {
 		return sight{}, err
 	}
-	if err := r.readPods(ctx, p.observation, r.livePods); err != nil {
+	if err := r.readPods(ctx, c.observation, r.livePods); err != nil {
 		return sight{}, err
 	}
-	r.findCompanions(p)
-	r.recall(p)
-	said := r.surveyOf(p, r.aboutDisruption(p)...)
-	reasons, err := r.freshReasons(ctx, p)
+	r.findCompanions(c.polled)
+	r.recall(c.polled)
+	said := r.surveyOf(c.observation, r.aboutDisruption(c)...)
+	reasons, err := r.freshReasons(ctx, c)
 	if err != nil {
 		return sight{}, err
 	}
 	snapshot := rollout.Snapshot{
-		Now:        p.now,
+		Now:        c.now,
 		Disruption: record.planned(),
 		Quorum:     said.quorum,
 		Partitions: said.partitions,
 	}
-	for _, node := range p.allNodes() {
-		if _, issued := p.nodes[node.Pod]; !issued && !p.exists(node) {
+	for _, node := range c.allNodes() {
+		if _, issued := c.nodes[node.Pod]; !issued && !c.exists(node) {
 			continue // it waits for its first certificate, and nobody waits for it
 		}
 		entry := rollout.Node{
 			ID: rollout.NodeID(node.ID), PodName: node.Pod, Pool: node.Pool,
 			Controller: node.Roles.Controller, Broker: node.Roles.Broker,
-			Pod: p.rolled(node.Pod), Reasons: reasons[node.Pod], Removal: p.removalOf(node),
+			Pod: c.rolled(node.Pod), Reasons: reasons[node.Pod], Removal: c.removalOf(node),
 		}
 		if isUp(entry.Pod.State) {
 			entry.Server = said.servers[node.Pod]
@@ -297,19 +297,19 @@ func (r *Reconciler) look(ctx context.Context, p *pass) (sight, error) {
 }
 
 // freshReasons says again why pods are to be restarted, from what is written now and
-// what has just been heard. It fails with errOvertaken when the pass has to start over
+// what has just been heard. It fails with errOvertaken when the reconcile has to start over
 // for that.
-func (r *Reconciler) freshReasons(ctx context.Context, p *pass) (map[string][]rollout.Reason, error) {
-	if err := r.stillAsked(ctx, p); err != nil {
+func (r *Reconciler) freshReasons(ctx context.Context, c *applied) (map[string][]rollout.Reason, error) {
+	if err := r.stillAsked(ctx, c.observation); err != nil {
 		return nil, err
 	}
-	if err := r.stillStored(ctx, p); err != nil {
+	if err := r.stillStored(ctx, c.observation); err != nil {
 		return nil, err
 	}
-	if err := p.decideTrustAgain(); err != nil {
+	if err := c.decideTrustAgain(); err != nil {
 		return nil, err
 	}
-	return p.reasons()
+	return c.reasons()
 }
 
 // pendingNodes names the pods for which something is still to be done.

@@ -24,7 +24,7 @@ type setApart struct {
 
 // apartWarnings name the members that the rotation of an authority does not wait for,
 // and those that are doubted and waited for, because there are no others.
-func (p *pass) apartWarnings() []wanted {
+func (c *decided) apartWarnings() []wanted {
 	var found []setApart
 	add := func(kind authorities.Kind, apart trust.Apart, remedy string) {
 		i := slices.IndexFunc(found, func(s setApart) bool { return s.Member == apart.Member && s.Reason == apart.Reason })
@@ -35,7 +35,7 @@ func (p *pass) apartWarnings() []wanted {
 		found[i].kinds = append(found[i].kinds, string(kind))
 	}
 	for _, kind := range kinds() {
-		plan := p.domain(kind).Plan
+		plan := c.domain(kind).Plan
 		for _, apart := range plan.Apart {
 			add(kind, apart, remedyFor(apart))
 		}
@@ -49,10 +49,10 @@ func (p *pass) apartWarnings() []wanted {
 	for _, s := range found {
 		claimed := ""
 		if s.Reason == trust.UnknownClaims {
-			claimed = p.claimed(string(s.Member))
+			claimed = c.claimed(string(s.Member))
 		}
 		sentence := ": " + s.What + claimed + s.remedy
-		list = append(list, p.about(object{part: "members{" + string(s.Member) + "}", sentence: sentence}, string(s.Reason), strings.Join(s.kinds, ", ")+sentence))
+		list = append(list, c.about(object{part: "members{" + string(s.Member) + "}", sentence: sentence}, string(s.Reason), strings.Join(s.kinds, ", ")+sentence))
 	}
 	return list
 }
@@ -75,12 +75,12 @@ const longestSubject = 100
 
 // claimed names the authorities that nobody knows and a member claims to run on, as far
 // as it shows their certificates.
-func (p *pass) claimed(member string) string {
+func (c *decided) claimed(member string) string {
 	var subjects []string
-	for pod := range p.peers() {
-		at, accompanies := p.companionOf(pod)
+	for pod := range c.peers() {
+		at, accompanies := c.companionOf(pod)
 		if pod == member || accompanies && at.Member() == member {
-			subjects = append(subjects, p.unknownTo(p.heard[pod].report)...)
+			subjects = append(subjects, c.unknownTo(c.heard[pod].report)...)
 		}
 	}
 	if len(subjects) == 0 {
@@ -92,8 +92,8 @@ func (p *pass) claimed(member string) string {
 
 // unknownTo are the CA certificates of a report that no authority of the cluster knows,
 // and the issuers of leaves that none has signed.
-func (p *pass) unknownTo(report publication.Report) []string {
-	known := slices.Concat(p.clusterCA.Known, p.clientsCA.Known)
+func (c *decided) unknownTo(report publication.Report) []string {
+	known := slices.Concat(c.clusterCA.Known, c.clientsCA.Known)
 	var subjects []string
 	for role, said := range report.Roles {
 		for _, fingerprint := range said.Trusts {
@@ -104,7 +104,7 @@ func (p *pass) unknownTo(report publication.Report) []string {
 		}
 		leaf, err := pki.CertificateOf(report.Certificates[said.Presents])
 		signs := func(ca *x509.Certificate) bool { return pki.SignedBy(leaf, ca) }
-		if _, custom := p.custom[role]; err == nil && !custom && !slices.ContainsFunc(known, signs) {
+		if _, custom := c.custom[role]; err == nil && !custom && !slices.ContainsFunc(known, signs) {
 			subjects = append(subjects, fmt.Sprintf("%.*q", longestSubject, leaf.Issuer))
 		}
 	}

@@ -12,19 +12,19 @@ import (
 )
 
 // step writes a part of what was decided. Its error is what it could not write.
-type step func(context.Context, *pass) error
+type step func(context.Context, *applied) error
 
 // apply writes what was decided, in an order in which every prefix is a state
-// that the next pass goes on from: the identity of the cluster, its authorities,
+// that the next reconcile goes on from: the identity of the cluster, its authorities,
 // what they sign, what pods need, and then the pods' descriptions. The first two
 // are needed for the rest, of which left could not be written.
-func (r *Reconciler) apply(ctx context.Context, p *pass) (left, err error) {
+func (r *Reconciler) apply(ctx context.Context, c *applied) (left, err error) {
 	for _, first := range []step{r.ensureClusterID, r.applyAuthorities} {
-		if err := first(ctx, p); err != nil {
+		if err := first(ctx, c); err != nil {
 			return nil, err
 		}
 	}
-	return r.applyEach(ctx, p, []step{
+	return r.applyEach(ctx, c, []step{
 		r.spreadManualUpdates,
 		r.applyOperatorIdentity,
 		r.applyNodeSecrets,
@@ -38,92 +38,92 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) (left, err error) {
 }
 
 // applyEach takes all steps, whatever the steps before could not write.
-func (r *Reconciler) applyEach(ctx context.Context, p *pass, steps []step) error {
-	left := each(ctx, steps, func(step step) error { return step(ctx, p) })
+func (r *Reconciler) applyEach(ctx context.Context, c *applied, steps []step) error {
+	left := each(ctx, steps, func(step step) error { return step(ctx, c) })
 	if !endsPass(ctx, left) {
-		r.record(ctx, p)
+		r.record(ctx, c)
 	}
 	return left
 }
 
 // ensureClusterID chooses the cluster id and writes it down before any storage
 // can be formatted with it.
-func (r *Reconciler) ensureClusterID(ctx context.Context, p *pass) error {
-	if p.cluster.ClusterID != "" {
+func (r *Reconciler) ensureClusterID(ctx context.Context, c *applied) error {
+	if c.cluster.ClusterID != "" {
 		return nil
 	}
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return fmt.Errorf("choosing a cluster id: %w", err)
 	}
-	status := p.kafka.Status.DeepCopy()
-	status.ClusterId = cmp.Or(p.recalledClusterID(), model.NewClusterID(random))
-	status.Conditions = p.conditions([]wanted{notReady(reasonCreating, "the cluster is being created")})
-	if err := r.writeStatus(ctx, p, *status); err != nil {
+	status := c.kafka.Status.DeepCopy()
+	status.ClusterId = cmp.Or(c.recalledClusterID(), model.NewClusterID(random))
+	status.Conditions = c.conditions([]wanted{notReady(reasonCreating, "the cluster is being created")})
+	if err := r.writeStatus(ctx, c.observation, *status); err != nil {
 		return err
 	}
-	p.cluster.ClusterID = status.ClusterId
+	c.cluster.ClusterID = status.ClusterId
 	return nil
 }
 
 // applyAuthorities writes what was decided about both authorities. What nodes are
 // then given is decided again, from what is now written: nothing may be published
 // that the Secrets do not hold.
-func (r *Reconciler) applyAuthorities(ctx context.Context, p *pass) error {
+func (r *Reconciler) applyAuthorities(ctx context.Context, c *applied) error {
 	for _, kind := range kinds() {
-		if err := r.applyAuthority(ctx, p, kind); err != nil {
+		if err := r.applyAuthority(ctx, c, kind); err != nil {
 			return err
 		}
 	}
-	if p.moved {
-		if err := r.decideFromWritten(p); err != nil {
+	if c.moved {
+		if err := r.decideFromWritten(c.decided); err != nil {
 			return err
 		}
 	}
 	for _, kind := range kinds() {
-		p.noteAuthority(kind)
+		c.noteAuthority(kind)
 	}
-	r.noteGate(p)
-	p.wakeForTrust()
+	r.noteGate(c.desired)
+	c.wakeForTrust()
 	return nil
 }
 
 // decideFromWritten decides about both authorities and what nodes trust once more,
-// from what is now written. Where an authority stands since, the next pass goes on.
-func (r *Reconciler) decideFromWritten(p *pass) error {
-	stood := p.stands()
-	problems, err := r.decideAuthorities(p)
+// from what is now written. Where an authority stands since, the next reconcile goes on.
+func (r *Reconciler) decideFromWritten(c *decided) error {
+	stood := c.stands()
+	problems, err := r.decideAuthorities(c)
 	if err != nil {
 		return err
 	}
-	if err := p.standDespite(problems); err != nil {
+	if err := c.standDespite(problems); err != nil {
 		return err
 	}
-	if p.stands() != stood {
-		return p.invalid
+	if c.stands() != stood {
+		return c.invalid
 	}
-	p.decideTrust()
+	c.decideTrust()
 	return nil
 }
 
 // requestedOn is the Secret by whose annotation an act is asked for and withdrawn.
-func (p *pass) requestedOn(kind authorities.Kind, waiting authority.Waiting) string {
+func (o *observation) requestedOn(kind authorities.Kind, waiting authority.Waiting) string {
 	if waiting.Act == authority.ReplaceAct {
-		return kind.KeySecret(p.kafka.Name)
+		return kind.KeySecret(o.kafka.Name)
 	}
-	return kind.CertSecret(p.kafka.Name)
+	return kind.CertSecret(o.kafka.Name)
 }
 
 // noteAuthority tells people what an authority waits for, and when it wants to
 // be looked at again.
-func (p *pass) noteAuthority(kind authorities.Kind) {
-	state := p.domain(kind)
+func (c *decided) noteAuthority(kind authorities.Kind) {
+	state := c.domain(kind)
 	for _, waiting := range state.Waiting {
-		p.note("Secret "+p.requestedOn(kind, waiting), string(waiting.Obstacle), waiting.Message)
-		p.wake(waiting.Until)
+		c.note("Secret "+c.requestedOn(kind, waiting), string(waiting.Obstacle), waiting.Message)
+		c.wake(waiting.Until)
 	}
-	if model.CASpec(p.caSpec(kind)).Source == authority.Generated {
-		p.wake(state.RenewalAt)
+	if model.CASpec(c.caSpec(kind)).Source == authority.Generated {
+		c.wake(state.RenewalAt)
 	}
-	noteSharedIssuer(p, kind)
+	noteSharedIssuer(c.observation, kind)
 }

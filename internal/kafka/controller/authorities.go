@@ -14,7 +14,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
-	decided "github.com/keyturn/keyturn/internal/domain"
+	domains "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -43,15 +43,15 @@ func (o *observation) stored(name string) authority.Stored {
 
 // openWindow is the state of the maintenance windows. An expression that cannot
 // be read keeps them shut, and is named.
-func (p *pass) openWindow() authority.Window {
-	windows, err := window.Parse(p.kafka.Spec.MaintenanceTimeWindows)
+func (c *desired) openWindow() authority.Window {
+	windows, err := window.Parse(c.kafka.Spec.MaintenanceTimeWindows)
 	if err != nil {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonWindows,
+		c.note("Kafka "+c.kafka.Namespace+"/"+c.kafka.Name, reasonWindows,
 			"spec.maintenanceTimeWindows cannot be read, and counts as closed until you correct it: "+err.Error())
 	}
-	p.windows = windows.At(p.now)
-	next, _ := p.windows.Opens()
-	return authority.Window{Open: p.windows.Open(), Next: next}
+	c.windows = windows.At(c.now)
+	next, _ := c.windows.Opens()
+	return authority.Window{Open: c.windows.Open(), Next: next}
 }
 
 // dependants are pods, those that pod sets describe, and leaf Secrets: what would be cut off
@@ -107,14 +107,14 @@ func pinned(pod *corev1.Pod, kind authorities.Kind) []pki.Fingerprint {
 }
 
 // storedLeaves are the leaves of the nodes and of the operator that Secrets hold.
-func storedLeaves(p *pass) []*x509.Certificate {
-	keys := map[string]string{p.kafka.Name + operatorSecretSuffix: operatorCertKey}
-	for _, node := range p.allNodes() {
+func storedLeaves(c *desired) []*x509.Certificate {
+	keys := map[string]string{c.kafka.Name + operatorSecretSuffix: operatorCertKey}
+	for _, node := range c.allNodes() {
 		keys[node.Pod] = node.Pod + ".crt"
 	}
 	var leaves []*x509.Certificate
 	for _, secret := range slices.Sorted(maps.Keys(keys)) {
-		if chain := p.presents(secret, keys[secret]); len(chain) > 0 {
+		if chain := c.presents(secret, keys[secret]); len(chain) > 0 {
 			leaves = append(leaves, chain[0])
 		}
 	}
@@ -132,35 +132,35 @@ func generation(text string) authority.Generation {
 }
 
 // authorityInput is what an authority is decided from.
-func (r *Reconciler) authorityInput(p *pass, kind authorities.Kind) authority.Input {
-	names := kind.Names(p.kafka.Name)
+func (r *Reconciler) authorityInput(c *decided, kind authorities.Kind) authority.Input {
+	names := kind.Names(c.kafka.Name)
 	return authority.Input{
 		Names:        names,
-		Spec:         model.CASpec(p.caSpec(kind)),
-		KeySecret:    p.stored(names.KeySecret),
-		CertSecret:   p.stored(names.CertSecret),
-		TrustedCerts: p.stored(names.TrustedCertsSecret),
-		Bundle:       p.bundleOf(kind),
-		Making:       &authority.Making{Key: p.domain(kind).made},
-		SANs:         p.leafNames(),
+		Spec:         model.CASpec(c.caSpec(kind)),
+		KeySecret:    c.stored(names.KeySecret),
+		CertSecret:   c.stored(names.CertSecret),
+		TrustedCerts: c.stored(names.TrustedCertsSecret),
+		Bundle:       c.bundleOf(kind),
+		Making:       &authority.Making{Key: c.domain(kind).made},
+		SANs:         c.leafNames(),
 		Stores:       r.options.Stores,
-		Window:       p.window,
-		Evidence:     p.dependence(kind),
-		Paused:       p.handsOff(),
-		Now:          p.now,
+		Window:       c.window,
+		Evidence:     c.dependence(kind),
+		Paused:       c.handsOff(),
+		Now:          c.now,
 	}
 }
 
 // decideCA decides one authority, of which problems may be known, and makes the key that the decision demands. What is decided
 // again from the same Secrets is about the same key.
 func (d *domain) decideCA(input authority.Input, known []authority.Problem) error {
-	decision, problems, err := decided.DecideCA(input, known...)
+	decision, problems, err := domains.DecideCA(input, known...)
 	if err == nil && decision.Demand != nil {
 		if d.made, err = pki.GenerateKey(*decision.Demand.Key); err != nil {
 			return fmt.Errorf("making the key of %s: %w", input.Names.Authority, err)
 		}
 		input.Making = &authority.Making{Key: d.made}
-		decision, problems, err = decided.DecideCA(input)
+		decision, problems, err = domains.DecideCA(input)
 	}
 	d.input, d.Decision, d.Problems = input, decision, problems
 	return err
@@ -168,13 +168,13 @@ func (d *domain) decideCA(input authority.Input, known []authority.Problem) erro
 
 // hold lets an authority stand as it is while Secrets of others stand in place of its own:
 // what it would write could be half written only.
-func (p *pass) hold(kind authorities.Kind, input authority.Input, names []string) error {
+func (c *decided) hold(kind authorities.Kind, input authority.Input, names []string) error {
 	input.Spec = input.Spec.Usable()
 	decision, err := authority.Stand(input)
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
-	d := p.domain(kind)
+	d := c.domain(kind)
 	d.input, d.Decision, d.Problems = input, decision, nil
 	for _, name := range names {
 		d.Problems = append(d.Problems, authority.Problem{
@@ -186,10 +186,10 @@ func (p *pass) hold(kind authorities.Kind, input authority.Input, names []string
 }
 
 // leafNames are those that the leaves of the nodes bear, all together.
-func (p *pass) leafNames() pki.SANs {
-	names := make([]string, 0, len(p.cluster.Nodes))
-	for _, node := range p.cluster.Nodes {
-		names = append(names, p.cluster.SANs(node)...)
+func (c *desired) leafNames() pki.SANs {
+	names := make([]string, 0, len(c.cluster.Nodes))
+	for _, node := range c.cluster.Nodes {
+		names = append(names, c.cluster.SANs(node)...)
 	}
 	sans, err := pki.NewSANs(names...)
 	if err != nil {
@@ -201,62 +201,62 @@ func (p *pass) leafNames() pki.SANs {
 // applyAuthority writes the Secrets of an authority as far as trust allows, in
 // the order after which a crash in between is recognised, the anchors that pods
 // mount last. Of one that cannot be used nothing is written.
-func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authorities.Kind) error {
-	d := p.domain(kind)
+func (r *Reconciler) applyAuthority(ctx context.Context, c *applied, kind authorities.Kind) error {
+	d := c.domain(kind)
 	secrets, transitions, err := d.Secrets()
 	if err != nil {
 		return err
 	}
 	for _, secret := range secrets {
-		if err := r.writeSecret(ctx, p, r.caIntent(p, kind, secret)); err != nil {
+		if err := r.writeSecret(ctx, c, r.caIntent(c.desired, kind, secret)); err != nil {
 			return err
 		}
 	}
 	for _, transition := range transitions {
-		r.events.authorityChanged(&p.kafka, kind, transition)
+		r.events.authorityChanged(&c.kafka, kind, transition)
 	}
 	if len(secrets) > 0 {
-		r.trustChanged(&p.kafka, kind, d)
+		r.trustChanged(&c.kafka, kind, d)
 	}
 	return nil
 }
 
-func (r *Reconciler) caIntent(p *pass, kind authorities.Kind, secret decided.Secret) kube.SecretIntent {
+func (r *Reconciler) caIntent(c *desired, kind authorities.Kind, secret domains.Secret) kube.SecretIntent {
 	intent := kube.SecretIntent{
-		Namespace: p.kafka.Namespace, Name: secret.Name,
-		Labels:            p.cluster.ComponentLabels(model.AuthorityComponent()),
+		Namespace: c.kafka.Namespace, Name: secret.Name,
+		Labels:            c.cluster.ComponentLabels(model.AuthorityComponent()),
 		Annotations:       secret.Annotations,
 		RemoveAnnotations: secret.RemoveAnnotations,
 		Data:              secret.Data,
-		Owners:            ownerReferences(&p.kafka),
+		Owners:            ownerReferences(&c.kafka),
 	}
-	if !p.ownsCASecrets(kind) && secret.Name != kind.TrustedCertsSecret(p.kafka.Name) {
-		intent.Owners, intent.Unowned = nil, owners(&p.kafka)
+	if !c.ownsCASecrets(kind) && secret.Name != kind.TrustedCertsSecret(c.kafka.Name) {
+		intent.Owners, intent.Unowned = nil, owners(&c.kafka)
 	}
-	if secret.Name == authorities.Cluster.CertSecret(p.kafka.Name) {
-		addTemplate(&intent, p.cluster.ClusterCACert, p.secrets[secret.Name].Annotations)
+	if secret.Name == authorities.Cluster.CertSecret(c.kafka.Name) {
+		addTemplate(&intent, c.cluster.ClusterCACert, c.secrets[secret.Name].Annotations)
 	}
 	return intent
 }
 
 // writeSecret writes a Secret from the state that was observed, and keeps the
-// observation up to date for what follows in the same pass.
-func (r *Reconciler) writeSecret(ctx context.Context, p *pass, intent kube.SecretIntent) error {
+// observation up to date for what follows in the same reconcile.
+func (r *Reconciler) writeSecret(ctx context.Context, c *applied, intent kube.SecretIntent) error {
 	var observed *corev1.Secret
-	if secret, exists := p.secrets[intent.Name]; exists {
+	if secret, exists := c.secrets[intent.Name]; exists {
 		observed = &secret
 	}
 	written, err := kube.WriteSecret(ctx, r.options.Client, fieldOwner, observed, intent)
 	if err != nil {
-		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+		return fmt.Errorf("Kafka %s/%s: %w", c.kafka.Namespace, c.kafka.Name, err)
 	}
 	if observed == nil || observed.ResourceVersion != written.ResourceVersion {
-		p.moved = true
+		c.moved = true
 	}
-	p.secrets[intent.Name] = written
-	if decision, issued := p.issued[intent.Name]; issued {
-		r.events.leafIssued(&p.kafka, intent.Name, decision)
-		delete(p.issued, intent.Name)
+	c.secrets[intent.Name] = written
+	if decision, issued := c.issued[intent.Name]; issued {
+		r.events.leafIssued(&c.kafka, intent.Name, decision)
+		delete(c.issued, intent.Name)
 	}
 	return nil
 }

@@ -636,7 +636,7 @@ func (l *land) rotation(tb testing.TB, neighbours int) time.Duration {
 // longest is how much longer a rotation may take beside clusters that are not prompt.
 const longest = 1.2
 
-// costly are the manners of neighbours that cost a pass the time that it waits for them.
+// costly are the manners of neighbours that cost a reconcile the time that it waits for them.
 func costly() map[string]manner {
 	return map[string]manner{"black holes": vanish, "late": answerAfter(nearlyTooLate), "late by turns": byTurns}
 }

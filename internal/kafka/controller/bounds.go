@@ -51,10 +51,10 @@ func withinStatus(list []wanted) []wanted {
 
 // shown bounds what a status shows of the certificates of listeners. The result names the
 // listeners whose certificates it does not show.
-func (p *pass) shown(certificates listenerCertificates) (shown listenerCertificates, hidden []string) {
+func (c *desired) shown(certificates listenerCertificates) (shown listenerCertificates, hidden []string) {
 	room := maxCertificateBytes
 	shown = listenerCertificates{}
-	for _, listener := range p.cluster.Listeners {
+	for _, listener := range c.cluster.Listeners {
 		key := listener.Key()
 		if !listener.TLS {
 			continue

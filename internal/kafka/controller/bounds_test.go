@@ -82,16 +82,16 @@ func TestWarningsThatAStatusHasNoRoomForAreCounted(t *testing.T) {
 func TestListsInConditionsAreCutAndCounted(t *testing.T) {
 	t.Parallel()
 	pods := make([]string, 0, 1000)
-	p := passOf(&kafkav1.Kafka{}, nil)
+	c := clusterOf(&kafkav1.Kafka{}, nil)
 	for i := range cap(pods) {
 		pods = append(pods, fmt.Sprintf("my-cluster-broker-%d", i))
-		p.cluster.Nodes = append(p.cluster.Nodes, model.Node{Pod: pods[i]})
+		c.cluster.Nodes = append(c.cluster.Nodes, model.Node{Pod: pods[i]})
 	}
-	p.silent = pods
+	c.silent = pods
 	for name, message := range map[string]string{
 		"nodes to be restarted": rollingUpdate(outcome{pending: pods}).message,
-		"silent agents":         p.warnings()[0].message,
-		"pods that are missing": p.unready(outcome{}).message,
+		"silent agents":         c.warnings()[0].message,
+		"pods that are missing": c.unready(outcome{}).message,
 		"unknown fields":        fieldWarnings("Kafka ns/my", fields.Found{Unknown: pods})[0].message,
 		"ignored fields":        fieldWarnings("Kafka ns/my", fields.Found{WithoutEffect: pods})[0].message,
 		"fields that are unmet": fieldWarnings("Kafka ns/my", fields.Found{Unmet: pods})[0].message,
@@ -104,18 +104,18 @@ func TestListsInConditionsAreCutAndCounted(t *testing.T) {
 
 func TestCertificatesThatAStatusHasNoRoomForAreNotShown(t *testing.T) {
 	t.Parallel()
-	p := &pass{observation: &observation{}}
+	c := begin(&observation{})
 	certificates := listenerCertificates{}
 	for i, size := range []int{100 << 10, 500 << 10, 100 << 10} {
 		listener := model.Listener{Name: fmt.Sprintf("tls%d", i), Port: int32(9100 + i), TLS: true}
-		p.cluster.Listeners = append(p.cluster.Listeners, listener)
+		c.cluster.Listeners = append(c.cluster.Listeners, listener)
 		certificates[listener.Key()] = []string{strings.Repeat("x", size)}
 	}
 	many := model.Listener{Name: "many", Port: 9200, TLS: true}
-	p.cluster.Listeners = append(p.cluster.Listeners, many)
+	c.cluster.Listeners = append(c.cluster.Listeners, many)
 	certificates[many.Key()] = slices.Repeat([]string{"x"}, 100)
 
-	shown, hidden := p.shown(certificates)
+	shown, hidden := c.shown(certificates)
 
 	if !slices.Equal(hidden, []string{"tls1"}) || len(shown) != 3 {
 		t.Errorf("%d listeners are shown, hidden are %v; want all but tls1", len(shown), hidden)
@@ -156,7 +156,7 @@ func TestARecordThatCannotBeWrittenIsToldAndTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := recorder(refusing{Client: fake.NewClientBuilder().Build(), failure: c.failure})
-			p := passOf(&kafkav1.Kafka{}, nil)
+			p := clusterOf(&kafkav1.Kafka{}, nil)
 			r.record(t.Context(), p)
 			if got := p.nextLook(outcome{}); got != c.again {
 				t.Errorf("it is tried again in %s, want %s", got, c.again)
@@ -172,16 +172,16 @@ func TestARecordThatIsTooLongIsToldAndLeftOut(t *testing.T) {
 	t.Parallel()
 	written := &written{Client: fake.NewClientBuilder().Build()}
 	r := recorder(written)
-	p := passOf(&kafkav1.Kafka{}, nil)
-	p.clusterCA.kind, p.clientsCA.kind = "cluster-ca", "clients-ca"
+	c := clusterOf(&kafkav1.Kafka{}, nil)
+	c.clusterCA.kind, c.clientsCA.kind = "cluster-ca", "clients-ca"
 	for i := range 40_000 {
-		p.clusterCA.Snapshot.Members = append(p.clusterCA.Snapshot.Members, trust.Member{ID: trust.MemberID(fmt.Sprintf("node-%d", i))})
+		c.clusterCA.Snapshot.Members = append(c.clusterCA.Snapshot.Members, trust.Member{ID: trust.MemberID(fmt.Sprintf("node-%d", i))})
 	}
-	r.record(t.Context(), p)
-	if got := p.warnings(); len(got) != 1 || got[0].reason != reasonNotRecorded || !strings.Contains(got[0].message, "cluster-ca takes") {
+	r.record(t.Context(), c)
+	if got := c.warnings(); len(got) != 1 || got[0].reason != reasonNotRecorded || !strings.Contains(got[0].message, "cluster-ca takes") {
 		t.Errorf("warnings are %+v, want one about the record", got)
 	}
-	if got := p.nextLook(outcome{}); got != 0 {
+	if got := c.nextLook(outcome{}); got != 0 {
 		t.Errorf("it is tried again in %s, which does not help", got)
 	}
 	for _, domain := range []string{"cluster-ca", "clients-ca"} {

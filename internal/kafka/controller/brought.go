@@ -67,7 +67,7 @@ func refer(all []reference, secret string, entries ...string) []reference {
 // decided from it. The API server gives a Secret as a whole; only the entries that are named
 // are kept of it, if they are no longer than they may be. A missing Secret is not an error
 // here; it is reported with all others by those who need it. Keys are not remembered from
-// one pass to the next, so each Secret is read once in each.
+// one reconcile to the next, so each Secret is read once in each.
 func (r *Reconciler) observeBrought(ctx context.Context, o *observation) error {
 	o.brought = map[string]brought{}
 	room := maxBrought

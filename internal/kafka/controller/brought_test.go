@@ -86,7 +86,7 @@ func TestOfSecretsThatListenersNameOnlyTheNamedEntriesAreKept(t *testing.T) {
 			t.Parallel()
 			api, reads := lent(c.secrets)
 			r := New(Options{Client: api, Live: api, Metrics: NewMetrics()})
-			p := passOverSets()
+			p := clusterWithSets()
 			for i, secret := range c.listeners {
 				p.kafka.Spec.Kafka.Listeners = append(p.kafka.Spec.Kafka.Listeners, presenting(fmt.Sprintf("tls%d", i), secret))
 			}
@@ -121,16 +121,16 @@ func TestAnEntryThatIsTooLongIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	api, _ := lent(map[string]map[string]int{"mine": {"tls.crt": 300 << 10, "tls.key": 300 << 10}})
 	r := New(Options{Client: api, Live: api, Metrics: NewMetrics()})
-	p := passOverSets()
-	p.kafka.Spec.Kafka.Listeners = []kafkav1.Listener{presenting("tls", "mine")}
-	p.cluster.Listeners = []model.Listener{{Name: "tls", Port: 9093, TLS: true, Certificate: &model.CertificateSource{
+	c := clusterWithSets()
+	c.kafka.Spec.Kafka.Listeners = []kafkav1.Listener{presenting("tls", "mine")}
+	c.cluster.Listeners = []model.Listener{{Name: "tls", Port: 9093, TLS: true, Certificate: &model.CertificateSource{
 		Secret: "mine", CertificateKey: "tls.crt", PrivateKeyKey: "tls.key",
 	}}}
-	if err := r.observeBrought(t.Context(), p.observation); err != nil {
+	if err := r.observeBrought(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
 	}
 
-	err := p.checkCustomCertificates()
+	err := c.checkCustomCertificates()
 
 	invalid, is := errors.AsType[*authority.InvalidResourceError](err)
 	if !is || len(invalid.Problems) != 2 {

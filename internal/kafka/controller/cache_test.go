@@ -359,14 +359,14 @@ func writtenBy(manager string) metav1.ManagedFieldsEntry {
 	}
 }
 
-// passOverSets is a pass that has read no pod sets yet.
-func passOverSets() *pass {
-	p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "1"}}, nil)
-	p.podSets, p.anothersSets = map[string]podsetv1.StrimziPodSet{}, map[string]bool{}
-	return p
+// clusterWithSets is a reconcile that has read no pod sets yet.
+func clusterWithSets() *applied {
+	c := clusterOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "1"}}, nil)
+	c.podSets, c.anothersSets = map[string]podsetv1.StrimziPodSet{}, map[string]bool{}
+	return c
 }
 
-// setOf is a pod set for the Kafka that passOverSets is over, with a secret everywhere where one
+// setOf is a pod set for the Kafka that clusterWithSets is over, with a secret everywhere where one
 // may get.
 func setOf(secret string) *podsetv1.StrimziPodSet {
 	pod := `{"metadata": {"name": "my-dual-0", "annotations": {%q: %q}},
@@ -462,7 +462,7 @@ func TestAPodSetIsTheSameOperatorsAsTheCacheHoldsItAndAsItIs(t *testing.T) {
 			set := setOf("x")
 			c.change(set)
 			r := New(Options{Client: mentioning(t, set), Live: storing(t, set), Metrics: NewMetrics()})
-			p := passOverSets()
+			p := clusterWithSets()
 
 			if err := r.observePodSets(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
@@ -520,15 +520,15 @@ func TestASetIsNotAnothersForWhatTheCacheShowsLate(t *testing.T) {
 	now := setOf("x")
 	now.ManagedFields = []metav1.ManagedFieldsEntry{writtenBy(string(fieldOwner))}
 	r := New(Options{Client: mentioning(t, setOf("x")), Live: storing(t, now), Metrics: NewMetrics()})
-	p := passOverSets()
-	p.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{ObjectMeta: metav1.ObjectMeta{Name: "dual"}}}}
+	c := clusterWithSets()
+	c.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{ObjectMeta: metav1.ObjectMeta{Name: "dual"}}}}
 
-	if err := r.observePodSets(t.Context(), p.observation); err != nil {
+	if err := r.observePodSets(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
 	}
 
-	if ids := p.nodesOf(now).NodeIDs; !slices.Equal(ids, []model.NodeID{0}) || len(p.anothersSets) > 0 {
-		t.Errorf("its nodes are %v, want the one that it describes; another's are %v", ids, p.anothersSets)
+	if ids := c.nodesOf(now).NodeIDs; !slices.Equal(ids, []model.NodeID{0}) || len(c.anothersSets) > 0 {
+		t.Errorf("its nodes are %v, want the one that it describes; another's are %v", ids, c.anothersSets)
 	}
 }
 
@@ -556,7 +556,7 @@ func TestAClusterIsNotLookedAtBesideSetsThatDescribeMoreThanItCanHave(t *testing
 			})
 			r := New(Options{Client: mentioning(t, sets...), Live: live, Metrics: NewMetrics()})
 
-			err := r.observePodSets(t.Context(), passOverSets().observation)
+			err := r.observePodSets(t.Context(), clusterWithSets().observation)
 
 			if _, is := errors.AsType[*tooManySetsError](err); is != told || !told && err != nil {
 				t.Errorf("error %v, want one: %t", err, told)

@@ -26,36 +26,36 @@ const deleteClaimAnnotation = "strimzi.io/delete-claim"
 
 // cleanUp takes away what belonged to nodes that are gone, and a network policy that is
 // not made any more.
-func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
+func (r *Reconciler) cleanUp(ctx context.Context, c *applied) error {
 	return each(ctx, []step{r.takeAwayLeft, r.withdrawRequests, r.deleteFormerKeys, r.cleanUpPodSets},
-		func(step step) error { return step(ctx, p) })
+		func(step step) error { return step(ctx, c) })
 }
 
-func (r *Reconciler) takeAwayLeft(ctx context.Context, p *pass) error {
-	return each(ctx, append(p.leftBehind(), p.formerPolicy()...), func(object client.Object) error { return r.takeAway(ctx, p, object) })
+func (r *Reconciler) takeAwayLeft(ctx context.Context, c *applied) error {
+	return each(ctx, append(c.leftBehind(), c.formerPolicy()...), func(object client.Object) error { return r.takeAway(ctx, c.observation, object) })
 }
 
 // takeAway deletes what nobody asks for, if nobody has begun to: what belongs to a
 // node that is asked for now was written since, or by another leader.
-func (r *Reconciler) takeAway(ctx context.Context, p *pass, object client.Object) error {
-	if err := r.stillAsked(ctx, p); err != nil {
+func (r *Reconciler) takeAway(ctx context.Context, o *observation, object client.Object) error {
+	if err := r.stillAsked(ctx, o); err != nil {
 		return err
 	}
 	return kube.DeleteUnchanged(ctx, r.options.Client, object)
 }
 
 // leftBehind are the Secrets, ConfigMaps and claims of nodes that are gone.
-func (p *pass) leftBehind() []client.Object {
+func (c *polled) leftBehind() []client.Object {
 	var left []client.Object
-	kept := p.keptNames()
-	for name := range p.secrets {
-		secret := p.secrets[name]
+	kept := c.keptNames()
+	for name := range c.secrets {
+		secret := c.secrets[name]
 		if _, ofNode := secret.Data[agent.PublicationKey]; ofNode && !kept[name] && secret.DeletionTimestamp == nil {
 			left = append(left, &secret)
 		}
 	}
-	for id, object := range p.objects {
-		if !kept[id.name] && object.DeletionTimestamp == nil && p.goesWithNode(id, object) {
+	for id, object := range c.objects {
+		if !kept[id.name] && object.DeletionTimestamp == nil && c.goesWithNode(id, object) {
 			left = append(left, object)
 		}
 	}
@@ -65,12 +65,12 @@ func (p *pass) leftBehind() []client.Object {
 // formerPolicy is the cluster's network policy from before policies were switched off.
 // A label says less than an owner does: a policy that people have made in its place has
 // the label at most, and stays.
-func (p *pass) formerPolicy() []client.Object {
-	policy, found := p.objects[objectID{networkPolicyKind().GroupKind(), p.cluster.Names.NetworkPolicy()}]
-	if _, wanted := p.cluster.NetworkPolicy(); wanted || !found || policy.DeletionTimestamp != nil {
+func (c *desired) formerPolicy() []client.Object {
+	policy, found := c.objects[objectID{networkPolicyKind().GroupKind(), c.cluster.Names.NetworkPolicy()}]
+	if _, wanted := c.cluster.NetworkPolicy(); wanted || !found || policy.DeletionTimestamp != nil {
 		return nil
 	}
-	if !p.isOwned(policy) {
+	if !c.isOwned(policy) {
 		return nil
 	}
 	return []client.Object{policy}
@@ -78,17 +78,17 @@ func (p *pass) formerPolicy() []client.Object {
 
 // keptNames are the names of everything that belongs to a companion, to a node that
 // exists, or to one whose pod still does.
-func (p *pass) keptNames() map[string]bool {
+func (c *polled) keptNames() map[string]bool {
 	kept := map[string]bool{}
-	for name := range p.pods {
+	for name := range c.pods {
 		kept[name] = true
 	}
-	for _, at := range p.companions {
+	for _, at := range c.companions {
 		kept[at.Secret] = true
 	}
-	for _, node := range p.allNodes() {
+	for _, node := range c.allNodes() {
 		kept[node.Pod] = true
-		for _, claim := range p.cluster.PersistentVolumeClaims(node) {
+		for _, claim := range c.cluster.PersistentVolumeClaims(node) {
 			kept[*claim.Name] = true
 		}
 	}
@@ -98,13 +98,13 @@ func (p *pass) keptNames() map[string]bool {
 // goesWithNode reports whether an object is deleted when its node is gone. What carries the
 // labels of a node's and has another name, or another owner than the Kafka or none, is not
 // the node's.
-func (p *pass) goesWithNode(id objectID, object *metav1.PartialObjectMetadata) bool {
-	if !p.isOwned(object) {
+func (o *observation) goesWithNode(id objectID, object *metav1.PartialObjectMetadata) bool {
+	if !o.isOwned(object) {
 		return false
 	}
 	switch id.kind {
 	case configMapKind().GroupKind():
-		_, _, ofNode := p.names().NodeOf(id.name)
+		_, _, ofNode := o.names().NodeOf(id.name)
 		return ofNode
 	case claimKind().GroupKind():
 		return object.Annotations[deleteClaimAnnotation] == isTrue // its name was looked at
@@ -115,24 +115,24 @@ func (p *pass) goesWithNode(id objectID, object *metav1.PartialObjectMetadata) b
 
 // cleanUpPodSets takes nodes that were granted their removal out of the sets of
 // pools whose resource is gone, and deletes sets that nothing is left of.
-func (r *Reconciler) cleanUpPodSets(ctx context.Context, p *pass) error {
-	return each(ctx, slices.Sorted(maps.Keys(p.podSets)), func(name string) error {
-		set := p.podSets[name]
-		pool, exists := p.cluster.Pool(poolOf(p.kafka.Name, &set))
+func (r *Reconciler) cleanUpPodSets(ctx context.Context, c *applied) error {
+	return each(ctx, slices.Sorted(maps.Keys(c.podSets)), func(name string) error {
+		set := c.podSets[name]
+		pool, exists := c.cluster.Pool(poolOf(c.kafka.Name, &set))
 		switch {
-		case !exists && !p.hasPods(&set):
-			return r.takeAway(ctx, p, &set)
+		case !exists && !c.hasPods(&set):
+			return r.takeAway(ctx, c.observation, &set)
 		case !exists || pool.Retired:
-			return r.shrinkPodSet(ctx, p, name, pool)
+			return r.shrinkPodSet(ctx, c.desired, name, pool)
 		default:
 			return nil
 		}
 	})
 }
 
-func (p *pass) hasPods(set *podsetv1.StrimziPodSet) bool {
-	for name := range p.pods {
-		if metav1.IsControlledBy(p.pods[name], set) {
+func (o *observation) hasPods(set *podsetv1.StrimziPodSet) bool {
+	for name := range o.pods {
+		if metav1.IsControlledBy(o.pods[name], set) {
 			return true
 		}
 	}
@@ -141,12 +141,12 @@ func (p *pass) hasPods(set *podsetv1.StrimziPodSet) bool {
 
 // shrinkPodSet keeps the descriptions of the pods that stay as they are: their
 // resource is gone, so nobody could write them again.
-func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, pool model.Pool) error {
-	set := p.podSets[name]
-	described := p.describedPods(&set)
+func (r *Reconciler) shrinkPodSet(ctx context.Context, c *desired, name string, pool model.Pool) error {
+	set := c.podSets[name]
+	described := c.describedPods(&set)
 	kept := make([]runtime.RawExtension, 0, len(described))
 	for i := range described {
-		if p.describes(described[i].pod.Name) {
+		if c.describes(described[i].pod.Name) {
 			kept = append(kept, described[i].raw)
 		}
 	}
@@ -164,7 +164,7 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, poo
 	intent := podsetac.StrimziPodSet(name, set.Namespace).
 		WithLabels(set.Labels).
 		WithAnnotations(annotations).
-		WithOwnerReferences(ownerReference(&p.kafka)).
+		WithOwnerReferences(ownerReference(&c.kafka)).
 		WithSpec(podsetac.StrimziPodSetSpec().
 			WithSelector(selectorOf(&set)).
 			WithPods(kept...)).
@@ -173,7 +173,7 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, poo
 	if err != nil {
 		return err
 	}
-	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, complete, nil); err != nil {
+	if _, err := r.appliers.Of(c.kafka.UID).Apply(ctx, complete, nil); err != nil {
 		return fmt.Errorf("taking removed nodes out of StrimziPodSet %s/%s: %w", set.Namespace, name, err)
 	}
 	return nil
@@ -182,12 +182,12 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, poo
 // forgetRemoved makes Kafka forget a broker whose removal is recorded and whose
 // pod is gone. It runs before the record is cleared, so that a crash in between
 // does it again.
-func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, seen sight) error {
+func (r *Reconciler) forgetRemoved(ctx context.Context, c *applied, seen sight) error {
 	record := seen.record
 	if record.Disruption == nil || record.Kind != rollout.Remove {
 		return nil
 	}
-	for _, node := range p.allNodes() {
+	for _, node := range c.allNodes() {
 		if rollout.NodeID(node.ID) == record.Disruption.Node {
 			return nil
 		}
@@ -195,7 +195,7 @@ func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, seen sight) err
 	if !seen.snapshot.Partitions.Known {
 		return errUnheard // brokers that do not answer are not waited for
 	}
-	kafka, err := r.options.Connector.Admin(p.access())
+	kafka, err := r.options.Connector.Admin(c.access())
 	if err != nil {
 		return fmt.Errorf("unregistering broker %d: %w", record.Disruption.Node, err)
 	}
@@ -205,7 +205,7 @@ func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, seen sight) err
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("unregistering broker %d of Kafka %s: %w", record.Disruption.Node, client.ObjectKeyFromObject(&p.kafka), err)
+		return fmt.Errorf("unregistering broker %d of Kafka %s: %w", record.Disruption.Node, client.ObjectKeyFromObject(&c.kafka), err)
 	}
 	return nil
 }

@@ -19,17 +19,17 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// afterScaleDown is a pass over a cluster with node 0, whose pod is not there now. Node 3
+// afterScaleDown is a reconcile over a cluster with node 0, whose pod is not there now. Node 3
 // is gone, and node 6 is gone but for its pod. A companion stands beside them.
-func afterScaleDown() *pass {
-	p := passOf(smallKafka(), map[string]*corev1.Pod{"my-dual-6": {}})
-	p.cluster = model.Cluster{
+func afterScaleDown() *applied {
+	c := clusterOf(smallKafka(), map[string]*corev1.Pod{"my-dual-6": {}})
+	c.cluster = model.Cluster{
 		Nodes: []model.Node{{ID: 0, Pool: "dual", Pod: "my-dual-0"}},
 		Pools: []model.Pool{{Name: "dual", Volumes: []model.Volume{{Name: "data", Type: kafkav1.StoragePersistentClaim}}}},
 	}
-	p.companions = []accompanying{{Companion: companion.Companion{Name: "my-exporter", Secret: "my-exporter-certs"}}}
-	p.secrets, p.objects = map[string]corev1.Secret{}, map[objectID]*metav1.PartialObjectMetadata{}
-	return p
+	c.companions = []accompanying{{Companion: companion.Companion{Name: "my-exporter", Secret: "my-exporter-certs"}}}
+	c.secrets, c.objects = map[string]corev1.Secret{}, map[objectID]*metav1.PartialObjectMetadata{}
+	return c
 }
 
 func ownedBySmallKafka() []metav1.OwnerReference {
@@ -44,7 +44,7 @@ func ownerOf(kind, name, uid string) metav1.OwnerReference {
 func TestSecretsOfNodesThatAreGoneGoWithThem(t *testing.T) {
 	t.Parallel()
 	ofNode, now := map[string][]byte{agent.PublicationKey: nil}, metav1.NewTime(noon())
-	p := afterScaleDown()
+	c := afterScaleDown()
 	for name, secret := range map[string]corev1.Secret{
 		"my-dual-0":         {Data: ofNode},
 		"my-dual-3":         {Data: ofNode},
@@ -54,10 +54,10 @@ func TestSecretsOfNodesThatAreGoneGoWithThem(t *testing.T) {
 		"my-exporter-certs": {Data: ofNode},
 	} {
 		secret.Name = name
-		p.secrets[name] = secret
+		c.secrets[name] = secret
 	}
 
-	if left := listedNames(p.leftBehind()); !slices.Equal(left, []string{"my-dual-3"}) {
+	if left := listedNames(c.leftBehind()); !slices.Equal(left, []string{"my-dual-3"}) {
 		t.Errorf("%v go, want the Secret of node 3", left)
 	}
 }
@@ -135,7 +135,7 @@ func TestClaimsAreThoseThatAreNamedAfterNodesAndNobodyElseOwns(t *testing.T) {
 	}
 }
 
-// What belongs to a node that is asked for was written since the pass began.
+// What belongs to a node that is asked for was written since the reconcile began.
 func TestNothingIsTakenAwayOnceTheKafkaIsAnother(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -161,7 +161,7 @@ func TestNothingIsTakenAwayOnceTheKafkaIsAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			err := r.takeAway(t.Context(), p, left)
+			err := r.takeAway(t.Context(), p.observation, left)
 
 			exists := server.Get(t.Context(), client.ObjectKeyFromObject(left), &corev1.Secret{}) == nil
 			if exists == c.goes {

@@ -130,25 +130,25 @@ func accessKinds(group companion.Group) []schema.GroupVersionKind {
 }
 
 // findCompanions settles who runs beside the nodes, and finds their pods.
-func (r *Reconciler) findCompanions(p *pass) {
-	p.companions = nil
+func (r *Reconciler) findCompanions(c *polled) {
+	c.companions = nil
 	if r.options.Companions == nil {
 		return
 	}
-	for _, c := range r.options.Companions(p.cluster) {
-		at := accompanying{Companion: c}
-		for _, pod := range podsOfDeployment(c.Name, p.others) {
-			if own, runs := c.PodOf(pod); runs {
+	for _, named := range r.options.Companions(c.cluster) {
+		at := accompanying{Companion: named}
+		for _, pod := range podsOfDeployment(named.Name, c.others) {
+			if own, runs := named.PodOf(pod); runs {
 				at.pods = append(at.pods, own)
 			}
 		}
-		p.companions = append(p.companions, at)
+		c.companions = append(c.companions, at)
 	}
 }
 
 // companionOf is the companion that a pod belongs to.
-func (p *pass) companionOf(pod string) (accompanying, bool) {
-	for _, at := range p.companions {
+func (c *polled) companionOf(pod string) (accompanying, bool) {
+	for _, at := range c.companions {
 		if slices.ContainsFunc(at.pods, func(its *corev1.Pod) bool { return its.Name == pod }) {
 			return at, true
 		}
@@ -157,9 +157,9 @@ func (p *pass) companionOf(pod string) (accompanying, bool) {
 }
 
 // peers are the pods of all processes with an agent, or something that answers as one.
-func (p *pass) peers() map[string]*corev1.Pod {
-	all := maps.Clone(p.pods)
-	for _, at := range p.companions {
+func (c *polled) peers() map[string]*corev1.Pod {
+	all := maps.Clone(c.pods)
+	for _, at := range c.companions {
 		for _, pod := range at.pods {
 			all[pod.Name] = pod
 		}
@@ -168,20 +168,20 @@ func (p *pass) peers() map[string]*corev1.Pod {
 }
 
 // publishedTo is what the Secret of a pod's node or companion says it is to load.
-func (p *pass) publishedTo(pod string) publication.Publication {
-	if at, is := p.companionOf(pod); is {
-		return p.published(at.Secret)
+func (c *polled) publishedTo(pod string) publication.Publication {
+	if at, is := c.companionOf(pod); is {
+		return c.published(at.Secret)
 	}
-	return p.published(pod)
+	return c.published(pod)
 }
 
 // addressOf says where a pod answers, by which leaves it is recognised, and how much it
 // has to tell.
-func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Node {
-	at, is := p.companionOf(pod.Name)
+func (c *polled) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Node {
+	at, is := c.companionOf(pod.Name)
 	if !is {
-		node := agentOf(p.cluster.Names, pod, leaves)
-		node.Roles = p.rolesOf(pod)
+		node := agentOf(c.cluster.Names, pod, leaves)
+		node.Roles = c.rolesOf(pod)
 		return node
 	}
 	return client.Node{
@@ -191,63 +191,63 @@ func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Nod
 }
 
 // evidence is what is known of the companion.
-func (at accompanying) evidence(p *pass) evidence.Companion {
-	c := evidence.Companion{
+func (at accompanying) evidence(c *polled) evidence.Companion {
+	entry := evidence.Companion{
 		Name: at.Member(), Restarts: at.Loading == publication.LoadByRestart,
-		Published: p.published(at.Secret), Presents: p.presents(at.Secret, at.certKey()),
+		Published: c.published(at.Secret), Presents: c.presents(at.Secret, at.certKey()),
 	}
 	for _, pod := range at.pods {
-		said := p.heard[pod.Name]
-		c.Pods = append(c.Pods, evidence.Pod{
+		said := c.heard[pod.Name]
+		entry.Pods = append(entry.Pods, evidence.Pod{
 			Name: pod.Name, Given: givenTo(pod, companion.Stores()),
-			Witness: witnessOf(pod, said), Report: said.report, Since: said.sinceGiven(c.Published, p.now),
+			Witness: witnessOf(pod, said), Report: said.report, Since: said.sinceGiven(entry.Published, c.now),
 		})
 	}
-	return c
+	return entry
 }
 
 func (at accompanying) certKey() string { return at.Certificate + ".crt" }
 
 // applyCompanions writes the Secrets of companions, and then their Deployments.
-func (r *Reconciler) applyCompanions(ctx context.Context, p *pass) error {
-	return each(ctx, deployments(p.companions), func(d deployment) error { return r.applyDeployed(ctx, p, d) })
+func (r *Reconciler) applyCompanions(ctx context.Context, c *applied) error {
+	return each(ctx, deployments(c.companions), func(d deployment) error { return r.applyDeployed(ctx, c, d) })
 }
 
-func (r *Reconciler) applyDeployed(ctx context.Context, p *pass, d deployment) error {
-	published, issued, err := r.applyCompanionSecrets(ctx, p, d)
+func (r *Reconciler) applyDeployed(ctx context.Context, c *applied, d deployment) error {
+	published, issued, err := r.applyCompanionSecrets(ctx, c, d)
 	if err != nil || !issued {
 		return err // without a certificate a pod would have nothing to be pinned to
 	}
-	err = r.applyAccess(ctx, p, d)
+	err = r.applyAccess(ctx, c.desired, d)
 	if bound, is := errors.AsType[*boundElsewhereError](err); is {
-		p.note("RoleBinding "+bound.binding, reasonForeignObject, bound.Error())
-		p.wake(p.now.Add(kube.Unwatched))
+		c.note("RoleBinding "+bound.binding, reasonForeignObject, bound.Error())
+		c.wake(c.now.Add(kube.Unwatched))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := r.applyDeployment(ctx, p, d, published); err != nil {
+	if err := r.applyDeployment(ctx, c, d, published); err != nil {
 		return err
 	}
-	return r.nudgeCompanions(ctx, p, d, published)
+	return r.nudgeCompanions(ctx, c.observation, d, published)
 }
 
 // applyCompanionSecrets writes the Secret of each of the companions, and returns what is published to them in their order.
 // The second result is false while one of them has no certificate.
-func (r *Reconciler) applyCompanionSecrets(ctx context.Context, p *pass, d deployment) ([]publication.Publication, bool, error) {
+func (r *Reconciler) applyCompanionSecrets(ctx context.Context, c *applied, d deployment) ([]publication.Publication, bool, error) {
 	published := make([]publication.Publication, 0, len(d))
 	complete := true
 	err := each(ctx, d, func(at accompanying) error {
-		given, issued, err := r.applyCompanionSecret(ctx, p, at)
+		given, issued, err := r.applyCompanionSecret(ctx, c, at)
 		published, complete = append(published, given), complete && issued
 		return err
 	})
 	return published, complete, err
 }
 
-func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accompanying) (publication.Publication, bool, error) {
-	given := p.clusterCA.Plan.Publications[trust.MemberID(at.Member())]
+func (r *Reconciler) applyCompanionSecret(ctx context.Context, c *applied, at accompanying) (publication.Publication, bool, error) {
+	given := c.clusterCA.Plan.Publications[trust.MemberID(at.Member())]
 	if len(given.Main) == 0 {
 		return publication.Publication{}, false, nil // its authority is not written yet
 	}
@@ -256,30 +256,30 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 		return publication.Publication{}, false, fmt.Errorf("names of %s: %w", at.Member(), err)
 	}
 	keyKey := at.Certificate + ".key"
-	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
-		secret: at.Secret, certKey: at.certKey(), keyKey: keyKey, labels: p.labelsOf(at),
+	settled, found, err := r.settleLeaf(ctx, c, leafRequest{
+		secret: at.Secret, certKey: at.certKey(), keyKey: keyKey, labels: c.labelsOf(at),
 		subject: pki.Subject{Organization: model.Organization, CommonName: at.CommonName},
-		sans:    sans, identity: given.Identity, interim: p.clusterCA.Plan.Interim[trust.MemberID(at.Member())],
+		sans:    sans, identity: given.Identity, interim: c.clusterCA.Plan.Interim[trust.MemberID(at.Member())],
 	})
 	if err != nil || !found {
 		return publication.Publication{}, false, err
 	}
-	published := publication.Next(p.published(at.Secret), p.pinOf(at).Revision, publication.Content{
+	published := publication.Next(c.published(at.Secret), c.pinOf(at).Revision, publication.Content{
 		Leaves:    map[string]*x509.Certificate{publication.NodeIdentity: settled.Chain[0]},
 		Chain:     settled.Chain[1:],
 		Trust:     roles.Trust(nil, roles.Decided{Cluster: given}, nil),
-		Loading:   p.loadingOf(at),
-		Operators: p.operator.leaves(),
+		Loading:   c.loadingOf(at),
+		Operators: c.operator.leaves(),
 	}, r.options.Clock.Now())
 	encoded, err := published.Encode()
 	if err != nil {
 		return publication.Publication{}, false, fmt.Errorf("companion %s: %w", at.Member(), err)
 	}
-	err = r.writeSecret(ctx, p, kube.SecretIntent{
-		Namespace: p.kafka.Namespace, Name: at.Secret,
-		Labels:      p.labelsOf(at),
-		Annotations: leafAnnotations(p, settled),
-		Owners:      ownerReferences(&p.kafka),
+	err = r.writeSecret(ctx, c, kube.SecretIntent{
+		Namespace: c.kafka.Namespace, Name: at.Secret,
+		Labels:      c.labelsOf(at),
+		Annotations: leafAnnotations(c.decided, settled),
+		Owners:      ownerReferences(&c.kafka),
 		Data: map[string][]byte{
 			at.certKey(): settled.Certificates, keyKey: settled.Key, agent.PublicationKey: encoded,
 		},
@@ -288,22 +288,22 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 }
 
 // loadingOf tells a companion how to load what is published.
-func (p *pass) loadingOf(at accompanying) publication.Loading {
+func (o *observation) loadingOf(at accompanying) publication.Loading {
 	if at.Loading == publication.LoadByRestart {
 		return publication.LoadByRestart
 	}
-	return p.loading()
+	return o.loading()
 }
 
-func (p *pass) labelsOf(at accompanying) map[string]string {
-	return p.cluster.ComponentLabels(model.Component{Name: at.Name, Type: at.Type})
+func (c *desired) labelsOf(at accompanying) map[string]string {
+	return c.cluster.ComponentLabels(model.Component{Name: at.Name, Type: at.Type})
 }
 
 // place is where the companions run, without pins.
-func (d deployment) place(p *pass) companion.Place {
+func (d deployment) place(c *desired) companion.Place {
 	return companion.Place{
-		Namespace: p.kafka.Namespace, Labels: p.labelsOf(d[0]), Owner: ownerReference(&p.kafka),
-		TrustSecret: p.cluster.Names.ClusterTrustSecret(),
+		Namespace: c.kafka.Namespace, Labels: c.labelsOf(d[0]), Owner: ownerReference(&c.kafka),
+		TrustSecret: c.cluster.Names.ClusterTrustSecret(),
 	}
 }
 
@@ -316,13 +316,13 @@ func (e *boundElsewhereError) Error() string {
 }
 
 // applyAccess writes the account of the companions and what it may do, before the pods that need it.
-func (r *Reconciler) applyAccess(ctx context.Context, p *pass, d deployment) error {
+func (r *Reconciler) applyAccess(ctx context.Context, c *desired, d deployment) error {
 	group := d.group()
 	if len(group.Rules()) == 0 {
 		return nil
 	}
-	place, name := d.place(p), d.name()
-	role := types.NamespacedName{Namespace: p.kafka.Namespace, Name: name}
+	place, name := d.place(c), d.name()
+	role := types.NamespacedName{Namespace: c.kafka.Namespace, Name: name}
 	binding, err := kube.BoundElsewhere(ctx, r.options.Live, role, group.Rules(), name)
 	if err != nil {
 		return err
@@ -335,7 +335,7 @@ func (r *Reconciler) applyAccess(ctx context.Context, p *pass, d deployment) err
 		{objectID{roleKind().GroupKind(), name}, "", rendered(group.Role(place))},
 		{objectID{roleBindingKind().GroupKind(), name}, "", rendered(group.RoleBinding(place))},
 	} {
-		if err := r.applyObject(ctx, p, object); err != nil {
+		if err := r.applyObject(ctx, c, object); err != nil {
 			return err
 		}
 	}
@@ -345,13 +345,13 @@ func (r *Reconciler) applyAccess(ctx context.Context, p *pass, d deployment) err
 // applyDeployment writes the Deployment of companions. Its pods are replaced when they
 // are pinned to other publications, and they are only when they have to be. The pins
 // that stay were read before: if they are not the ones that stand any more, nothing is
-// written, and the next pass sees why.
-func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, d deployment, published []publication.Publication) error {
-	place := d.place(p)
+// written, and the next reconcile sees why.
+func (r *Reconciler) applyDeployment(ctx context.Context, c *applied, d deployment, published []publication.Publication) error {
+	place := d.place(c.desired)
 	place.Pins = map[string]string{}
 	for i, at := range d {
-		pinned := p.pinOf(at)
-		if pinned.Revision == 0 || p.mustRestart(at, published[i], pinned) {
+		pinned := c.pinOf(at)
+		if pinned.Revision == 0 || c.mustRestart(at, published[i], pinned) {
 			pinned = published[i]
 		}
 		pin, err := json.Marshal(pinned)
@@ -362,16 +362,16 @@ func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, d deployment,
 	}
 	deployment := d.group().Deployment(place)
 	id := objectID{deploymentKind().GroupKind(), d.name()}
-	if observed, exists := p.objects[id]; exists {
+	if observed, exists := c.objects[id]; exists {
 		deployment.WithResourceVersion(observed.ResourceVersion)
 	}
-	return r.applyObject(ctx, p, intended{id, "", rendered(deployment)})
+	return r.applyObject(ctx, c.desired, intended{id, "", rendered(deployment)})
 }
 
 // pinOf is the publication that the pods of a companion start on, zero when there is
 // no Deployment, or somebody has made its pin unreadable.
-func (p *pass) pinOf(at accompanying) publication.Publication {
-	deployment, exists := p.objects[objectID{deploymentKind().GroupKind(), at.Name}]
+func (o *observation) pinOf(at accompanying) publication.Publication {
+	deployment, exists := o.objects[objectID{deploymentKind().GroupKind(), at.Name}]
 	if !exists {
 		return publication.Publication{}
 	}
@@ -383,23 +383,23 @@ func (p *pass) pinOf(at accompanying) publication.Publication {
 }
 
 // mustRestart reports whether new pods are needed for what is published: one has not
-// loaded it, and loads only at its start, or has tried in vain. A pass that has written
+// loaded it, and loads only at its start, or has tried in vain. A reconcile that has written
 // Secrets leaves that to the next: what it publishes then may need no pods of its own.
-func (p *pass) mustRestart(at accompanying, published, pinned publication.Publication) bool {
-	if onTheirWay := pinned.Revision >= published.Revision; onTheirWay || p.moved {
+func (c *applied) mustRestart(at accompanying, published, pinned publication.Publication) bool {
+	if onTheirWay := pinned.Revision >= published.Revision; onTheirWay || c.moved {
 		return false
 	}
 	return slices.ContainsFunc(at.pods, func(pod *corev1.Pod) bool {
-		said := p.heard[pod.Name]
-		byRestart := published.Loading == publication.LoadByRestart || p.refused(said.report, published)
+		said := c.heard[pod.Name]
+		byRestart := published.Loading == publication.LoadByRestart || c.refused(said.report, published)
 		return said.known && byRestart && len(rollout.LoadReasons(published, companion.Stores(), said.report)) > 0
 	})
 }
 
 // nudgeCompanions makes kubelets sync the volumes of the pods. The notes of all companions in a pod are one apply: each apply
 // removes what the previous one has noted.
-func (r *Reconciler) nudgeCompanions(ctx context.Context, p *pass, d deployment, published []publication.Publication) error {
-	return each(ctx, podsOfDeployment(d.name(), p.others), func(pod *corev1.Pod) error {
+func (r *Reconciler) nudgeCompanions(ctx context.Context, o *observation, d deployment, published []publication.Publication) error {
+	return each(ctx, podsOfDeployment(d.name(), o.others), func(pod *corev1.Pod) error {
 		notes, isNew := map[string]string{}, false
 		for i, at := range d {
 			own, runs := at.PodOf(pod)
@@ -418,45 +418,45 @@ func (r *Reconciler) nudgeCompanions(ctx context.Context, p *pass, d deployment,
 		if !isNew {
 			return nil
 		}
-		return r.noteOn(ctx, p, pod, notes)
+		return r.noteOn(ctx, o, pod, notes)
 	})
 }
 
 // cleanUpCompanions takes away the Deployments, accounts and roles of companions that are not wanted any
 // more. Their Secrets go with those of nodes that are gone.
-func (r *Reconciler) cleanUpCompanions(ctx context.Context, p *pass) error {
+func (r *Reconciler) cleanUpCompanions(ctx context.Context, c *applied) error {
 	if r.options.Companions == nil {
 		return nil
 	}
 	var left []runtimeclient.Object
-	for id, object := range p.objects {
-		wanted := slices.ContainsFunc(p.companions, func(at accompanying) bool { return at.Name == id.name })
-		if !wanted && object.DeletionTimestamp == nil && ofCompanion(p, id, object) {
+	for id, object := range c.objects {
+		wanted := slices.ContainsFunc(c.companions, func(at accompanying) bool { return at.Name == id.name })
+		if !wanted && object.DeletionTimestamp == nil && ofCompanion(c.desired, id, object) {
 			left = append(left, object)
 		}
 	}
-	return each(ctx, left, func(object runtimeclient.Object) error { return r.takeAway(ctx, p, object) })
+	return each(ctx, left, func(object runtimeclient.Object) error { return r.takeAway(ctx, c.observation, object) })
 }
 
 // ofCompanion reports whether an object is one that a companion of the cluster consists of: the Kafka owns it, and it is
 // not that of the nodes.
-func ofCompanion(p *pass, id objectID, object *metav1.PartialObjectMetadata) bool {
+func ofCompanion(c *desired, id objectID, object *metav1.PartialObjectMetadata) bool {
 	if id.kind == deploymentKind().GroupKind() {
 		return isPinned(object.Annotations)
 	}
 	kinds := []schema.GroupKind{serviceAccountKind().GroupKind(), roleKind().GroupKind(), roleBindingKind().GroupKind()}
-	isOwned := slices.ContainsFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == p.kafka.UID })
-	return slices.Contains(kinds, id.kind) && isOwned && object.Labels[model.NameLabel] == id.name && id.name != p.cluster.Names.Kafka()
+	isOwned := slices.ContainsFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == c.kafka.UID })
+	return slices.Contains(kinds, id.kind) && isOwned && object.Labels[model.NameLabel] == id.name && id.name != c.cluster.Names.Kafka()
 }
 
 // factsOfCompanion tells people how far the pod is that is the farthest behind.
-func (p *pass) factsOfCompanion(at accompanying) rotation.MemberFacts {
-	facts := rotation.MemberFacts{Published: p.published(at.Secret).Revision}
-	if chain := p.presents(at.Secret, at.certKey()); len(chain) > 0 {
+func (c *polled) factsOfCompanion(at accompanying) rotation.MemberFacts {
+	facts := rotation.MemberFacts{Published: c.published(at.Secret).Revision}
+	if chain := c.presents(at.Secret, at.certKey()); len(chain) > 0 {
 		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(chain[0]).String(), chain[0].NotAfter
 	}
 	for i, pod := range at.pods {
-		said := p.heard[pod.Name]
+		said := c.heard[pod.Name]
 		switch {
 		case !said.known:
 			facts.Loaded, facts.Mounted, facts.Trouble = 0, 0, pod.Name+" does not answer"

@@ -27,30 +27,30 @@ const (
 
 // trustConditions say where each authority stands, and whether every certificate
 // is valid. There are none before trust was decided.
-func (p *pass) trustConditions() []wanted {
-	if p.clusterCA.Plan.States == nil {
+func (c *applied) trustConditions() []wanted {
+	if c.clusterCA.Plan.States == nil {
 		return nil
 	}
 	return []wanted{
-		p.trustCondition(conditionClusterCATrust, &p.clusterCA),
-		p.trustCondition(conditionClientsCATrust, &p.clientsCA),
-		p.validity(),
+		c.trustCondition(conditionClusterCATrust, &c.clusterCA),
+		c.trustCondition(conditionClientsCATrust, &c.clientsCA),
+		c.validity(),
 	}
 }
 
-// writtenConditions are the same for a pass that has not written what it decided:
+// writtenConditions are the same for a reconcile that has not written what it decided:
 // where an authority was to become another one, they stay as they are, and so do all where
 // nothing was decided. Only what has ended has ended, whatever was to become of it.
-func (p *pass) writtenConditions() []wanted {
-	kept := p.trustConditions()
+func (c *applied) writtenConditions() []wanted {
+	kept := c.trustConditions()
 	if len(kept) == 0 {
-		return p.said(ofTrust)
+		return c.said(ofTrust)
 	}
 	moved := map[condition.Type]bool{
-		conditionClusterCATrust: len(p.clusterCA.Transitions) > 0,
-		conditionClientsCATrust: len(p.clientsCA.Transitions) > 0,
+		conditionClusterCATrust: len(c.clusterCA.Transitions) > 0,
+		conditionClientsCATrust: len(c.clientsCA.Transitions) > 0,
 	}
-	ended := p.expired()
+	ended := c.expired()
 	moved[conditionCertificatesValid] = moved[conditionClusterCATrust] || moved[conditionClientsCATrust] || ended.kind != ""
 	kept = slices.DeleteFunc(kept, func(w wanted) bool { return moved[w.kind] })
 	if ended.kind != "" {
@@ -59,7 +59,7 @@ func (p *pass) writtenConditions() []wanted {
 		w.status = condition.False
 		kept = append(kept, w)
 	}
-	return append(kept, p.said(func(kind condition.Type) bool { return moved[kind] })...)
+	return append(kept, c.said(func(kind condition.Type) bool { return moved[kind] })...)
 }
 
 // ofTrust reports whether a condition says where the trust of the cluster stands.
@@ -73,21 +73,21 @@ func ofReadiness(kind condition.Type) bool {
 }
 
 // said are the conditions of some types as the status has them.
-func (p *pass) said(include func(condition.Type) bool) []wanted {
+func (o *observation) said(include func(condition.Type) bool) []wanted {
 	var list []wanted
-	for _, c := range p.kafka.Status.Conditions {
-		if include(c.Type) {
-			w := holds(c.Type, c.Reason, c.Message)
-			w.status = c.Status
+	for _, present := range o.kafka.Status.Conditions {
+		if include(present.Type) {
+			w := holds(present.Type, present.Reason, present.Message)
+			w.status = present.Status
 			list = append(list, w)
 		}
 	}
 	return list
 }
 
-func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {
+func (o *observation) trustCondition(kind condition.Type, d *domain) wanted {
 	phase := authorities.Words().PhaseOf(d.Snapshot, d.Plan)
-	w := holds(kind, string(phase), d.message(p.kafka.Name))
+	w := holds(kind, string(phase), d.message(o.kafka.Name))
 	if !authorities.Words().Settled(phase) {
 		w.status = condition.False
 	}
@@ -101,40 +101,40 @@ func (d *domain) message(cluster string) string {
 }
 
 // validity names what has expired, or what ends first.
-func (p *pass) validity() wanted {
+func (c *applied) validity() wanted {
 	var expired []certificateFigure
 	first := certificateFigure{}
-	for _, c := range p.certificateFigures() {
-		if !p.now.Before(c.notAfter) {
-			expired = append(expired, c)
+	for _, figure := range c.certificateFigures() {
+		if !c.now.Before(figure.notAfter) {
+			expired = append(expired, figure)
 		}
-		if first.notAfter.IsZero() || c.notAfter.Before(first.notAfter) {
-			first = c
+		if first.notAfter.IsZero() || figure.notAfter.Before(first.notAfter) {
+			first = figure
 		}
 	}
 	if len(expired) == 0 {
 		return holds(conditionCertificatesValid, reasonValid,
 			fmt.Sprintf("the first to expire is %s, at %s", first.words(), first.notAfter.UTC().Format(time.RFC3339)))
 	}
-	w := holds(conditionCertificatesValid, reasonExpired, p.expiry(expired))
+	w := holds(conditionCertificatesValid, reasonExpired, c.expiry(expired))
 	w.status = condition.False
 	return w
 }
 
 // expiry says of certificates that have expired who can do something about it. Those of
 // listeners are replaced by whoever brought them, so no condition tells of their renewal.
-func (p *pass) expiry(expired []certificateFigure) string {
+func (c *desired) expiry(expired []certificateFigure) string {
 	var renewed, brought []string
 	tell := map[string]bool{}
-	for _, c := range expired {
-		at := c.notAfter.UTC().Format(time.RFC3339)
-		if c.kind == figureOfListener {
+	for _, figure := range expired {
+		at := figure.notAfter.UTC().Format(time.RFC3339)
+		if figure.kind == figureOfListener {
 			brought = append(brought, fmt.Sprintf("%s, from %s, expired at %s: replace it in that Secret",
-				c.words(), p.customSecret(publication.Role(c.name)), at))
+				figure.words(), c.customSecret(publication.Role(figure.name)), at))
 			continue
 		}
-		renewed = append(renewed, fmt.Sprintf("%s expired at %s", c.words(), at))
-		tell[string(c.trust())] = true
+		renewed = append(renewed, fmt.Sprintf("%s expired at %s", figure.words(), at))
+		tell[string(figure.trust())] = true
 	}
 	var sentences []string
 	if len(renewed) > 0 {
@@ -170,10 +170,10 @@ func (c certificateFigure) words() string {
 }
 
 // presentAuthorities are the CA certificates that are present, by their kind.
-func (p *pass) presentAuthorities() []certificateFigure {
+func (c *decided) presentAuthorities() []certificateFigure {
 	var list []certificateFigure
 	for _, kind := range kinds() {
-		d := p.domain(kind)
+		d := c.domain(kind)
 		if d.Certificate == nil {
 			continue
 		}

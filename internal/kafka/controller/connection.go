@@ -24,8 +24,8 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// Deadlines for what is asked of a cluster. A pass must not wait for a node that
-// hangs: it is asked again in the next pass.
+// Deadlines for what is asked of a cluster. A reconcile must not wait for a node that
+// hangs: it is asked again in the next reconcile.
 const (
 	adminTimeout = 5 * time.Second
 	dialTimeout  = 2 * time.Second

@@ -13,8 +13,8 @@ import (
 // Whom a broker may name is who may be one: what is asked for, and what has not gone yet.
 func TestNodesThatAreLeavingMayBeNamedByOthersAndAreNotAskedFirst(t *testing.T) {
 	t.Parallel()
-	p := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"my-gone-4": {}})
-	p.cluster = model.Cluster{
+	c := clusterOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"my-gone-4": {}})
+	c.cluster = model.Cluster{
 		Names: model.Names{Cluster: "my", Namespace: "ns"},
 		Nodes: []model.Node{
 			{ID: 0, Pod: "my-dual-0", Roles: model.Roles{Broker: true, Controller: true}},
@@ -27,7 +27,7 @@ func TestNodesThatAreLeavingMayBeNamedByOthersAndAreNotAskedFirst(t *testing.T) 
 	}
 	host := func(pod string) string { return pod + ".my-kafka-brokers.ns.svc" }
 
-	got := p.access()
+	got := c.access()
 
 	if want := []string{host("my-dual-0") + ":9091"}; !slices.Equal(got.Brokers, want) {
 		t.Errorf("brokers that are asked are %v, want %v", got.Brokers, want)

@@ -23,8 +23,8 @@ func TestACorrectedMistakeDoesNotEndTheCreationOfACluster(t *testing.T) {
 			kafka := smallKafka()
 			kafka.Status.OperatorLastSuccessfulVersion = "0.1.0"
 			kafka.Status.Conditions = []condition.Condition{said}
-			p := passOf(kafka, map[string]*corev1.Pod{})
-			if got := p.unready(outcome{}).reason; got != reasonCreating {
+			c := clusterOf(kafka, map[string]*corev1.Pod{})
+			if got := c.unready(outcome{}).reason; got != reasonCreating {
 				t.Errorf("reason %s, want %s", got, reasonCreating)
 			}
 		})

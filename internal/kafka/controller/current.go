@@ -20,7 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// errOvertaken says that what a pass decided from has changed since. The next pass
+// errOvertaken says that what a reconcile decided from has changed since. The next reconcile
 // decides from what is there then.
 var errOvertaken = errors.New("something else is written now than what was decided from")
 
@@ -28,28 +28,28 @@ func overtakenBy(kind, name string) error {
 	return fmt.Errorf("%s %s: %w", kind, name, errOvertaken)
 }
 
-// stillAsked fails with errOvertaken unless people still ask for what the pass was
+// stillAsked fails with errOvertaken unless people still ask for what the reconcile was
 // decided from. What they ask for stands in specifications, annotations and labels;
 // a status is nobody's wish.
-func (r *Reconciler) stillAsked(ctx context.Context, p *pass) error {
+func (r *Reconciler) stillAsked(ctx context.Context, o *observation) error {
 	kafka := metadataObject(kafkaKind())
-	exists, err := r.find(ctx, p.observation, p.kafka.Name, kafka)
+	exists, err := r.find(ctx, o, o.kafka.Name, kafka)
 	if err != nil {
 		return err
 	}
-	if !exists || !sameWish(kafka, &p.kafka) {
-		return overtakenBy("Kafka", p.kafka.Name)
+	if !exists || !sameWish(kafka, &o.kafka) {
+		return overtakenBy("Kafka", o.kafka.Name)
 	}
 	pools := metadataList(poolKind())
-	if err := r.options.Live.List(ctx, pools, p.inCluster()...); err != nil {
-		return fmt.Errorf("listing KafkaNodePools of Kafka %s: %w", client.ObjectKeyFromObject(&p.kafka), err)
+	if err := r.options.Live.List(ctx, pools, o.inCluster()...); err != nil {
+		return fmt.Errorf("listing KafkaNodePools of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}
-	if len(pools.Items) != len(p.pools) {
-		return overtakenBy("the pools of Kafka", p.kafka.Name)
+	if len(pools.Items) != len(o.pools) {
+		return overtakenBy("the pools of Kafka", o.kafka.Name)
 	}
 	for i := range pools.Items {
 		now := &pools.Items[i]
-		if !slices.ContainsFunc(p.pools, func(before *pool) bool { return sameWish(now, before) }) {
+		if !slices.ContainsFunc(o.pools, func(before *pool) bool { return sameWish(now, before) }) {
 			return overtakenBy("KafkaNodePool", now.Name)
 		}
 	}
@@ -62,15 +62,15 @@ func sameWish(a, b metav1.Object) bool {
 		(a.GetDeletionTimestamp() == nil) == (b.GetDeletionTimestamp() == nil)
 }
 
-// stillStored fails with errOvertaken unless the Secrets that the pass was decided
+// stillStored fails with errOvertaken unless the Secrets that the reconcile was decided
 // from, and those that it wrote, hold what they held then.
-func (r *Reconciler) stillStored(ctx context.Context, p *pass) error {
-	for name := range p.secrets {
+func (r *Reconciler) stillStored(ctx context.Context, o *observation) error {
+	for name := range o.secrets {
 		secret := metadataObject(secretKind())
-		if _, err := r.find(ctx, p.observation, name, secret); err != nil {
+		if _, err := r.find(ctx, o, name, secret); err != nil {
 			return err
 		}
-		if secret.ResourceVersion != p.secrets[name].ResourceVersion {
+		if secret.ResourceVersion != o.secrets[name].ResourceVersion {
 			return overtakenBy("Secret", name)
 		}
 	}
@@ -80,14 +80,14 @@ func (r *Reconciler) stillStored(ctx context.Context, p *pass) error {
 // decideTrustAgain decides about trust from what pods and agents say now. Why a pod
 // is restarted is renewed by that; where nodes would be given something else, they
 // get it first.
-func (p *pass) decideTrustAgain() error {
+func (c *decided) decideTrustAgain() error {
 	before := map[authorities.Kind]map[trust.MemberID]trust.Publication{}
 	for _, kind := range kinds() {
-		before[kind] = p.domain(kind).Plan.Publications
+		before[kind] = c.domain(kind).Plan.Publications
 	}
-	p.decideTrust()
+	c.decideTrust()
 	for _, kind := range kinds() {
-		if !maps.EqualFunc(before[kind], p.domain(kind).Plan.Publications, trust.Publication.Same) {
+		if !maps.EqualFunc(before[kind], c.domain(kind).Plan.Publications, trust.Publication.Same) {
 			return overtakenBy("the trust of the", string(kind))
 		}
 	}
@@ -96,27 +96,27 @@ func (p *pass) decideTrustAgain() error {
 
 // leadsThere fails with errOvertaken unless the pod that is made after a restart is
 // the one that is wanted: another leader may have described another one since.
-func (r *Reconciler) leadsThere(ctx context.Context, p *pass, act *rollout.Act) error {
-	i := slices.IndexFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == act.PodName })
+func (r *Reconciler) leadsThere(ctx context.Context, c *applied, act *rollout.Act) error {
+	i := slices.IndexFunc(c.cluster.Nodes, func(n model.Node) bool { return n.Pod == act.PodName })
 	if act.Kind != rollout.Restart || i < 0 {
 		return nil
 	}
-	node := p.cluster.Nodes[i]
+	node := c.cluster.Nodes[i]
 	var set podsetv1.StrimziPodSet
-	exists, err := r.find(ctx, p.observation, p.cluster.Names.PodSet(node.Pool), &set)
+	exists, err := r.find(ctx, c.observation, c.cluster.Names.PodSet(node.Pool), &set)
 	if err != nil {
 		return err
 	}
-	now := &observation{kafka: p.kafka, podSets: map[string]podsetv1.StrimziPodSet{set.Name: set}}
+	now := &observation{kafka: c.kafka, podSets: map[string]podsetv1.StrimziPodSet{set.Name: set}}
 	described, found := now.described(node)
 	if !exists || !found {
-		return overtakenBy("StrimziPodSet", p.cluster.Names.PodSet(node.Pool))
+		return overtakenBy("StrimziPodSet", c.cluster.Names.PodSet(node.Pool))
 	}
-	certificates, issued := p.nodes[node.Pod]
-	if !issued || p.retired(node) {
+	certificates, issued := c.nodes[node.Pod]
+	if !issued || c.retired(node) {
 		return nil
 	}
-	desired, err := p.podOf(node, certificates)
+	desired, err := c.podOf(node, certificates)
 	if err != nil {
 		return err
 	}
@@ -126,12 +126,12 @@ func (r *Reconciler) leadsThere(ctx context.Context, p *pass, act *rollout.Act) 
 	return nil
 }
 
-// racesInARow is how many passes one after the other lose a race before people are told:
+// racesInARow is how many reconciles one after the other lose a race before people are told:
 // a cache that lags behind is no failure of the cluster, and what is lost for as many
 // seconds is no race.
 const racesInARow = 5
 
-// races counts the passes over each Kafka that have lost a race since one has not.
+// races counts the reconciles over each Kafka that have lost a race since one has not.
 type races struct {
 	mu    sync.Mutex
 	inRow map[types.UID]int
@@ -139,7 +139,7 @@ type races struct {
 
 func newRaces() *races { return &races{inRow: map[types.UID]int{}} }
 
-// lost notes that a pass has lost a race, and reports whether that is still one.
+// lost notes that a reconcile has lost a race, and reports whether that is still one.
 func (r *races) lost(kafka types.UID) (isRace bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +147,7 @@ func (r *races) lost(kafka types.UID) (isRace bool) {
 	return r.inRow[kafka] < racesInARow
 }
 
-// forget drops a Kafka that is gone, or whose pass has lost no race.
+// forget drops a Kafka that is gone, or whose reconcile has lost no race.
 func (r *races) forget(kafka types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (r *races) forget(kafka types.UID) {
 }
 
 // lostRace reports whether somebody else wrote first. That is no failure of the
-// cluster, and nothing to tell people: the next pass begins with what they wrote.
+// cluster, and nothing to tell people: the next reconcile begins with what they wrote.
 func lostRace(err error) bool {
 	return slices.ContainsFunc(parts(err), isRace)
 }

@@ -55,7 +55,7 @@ func conditionsAfter(t *testing.T, end func(context.Context) (context.Context, c
 	defer cancel()
 	_, err := controller.New(o).Reconcile(ctx, requestFor(lively))
 	if err == nil {
-		t.Error("there is no error, so that the pass is not repeated")
+		t.Error("there is no error, so that the reconcile is not repeated")
 	}
 	var kafka kafkav1.Kafka
 	if err := l.api.Get(t.Context(), requestFor(lively).NamespacedName, &kafka); err != nil {

@@ -21,72 +21,72 @@ import (
 // decide settles what the cluster and its authorities shall be. Nothing is
 // written. A resource that is invalid leaves everything as it is, save that
 // certificates are kept up.
-func (r *Reconciler) decide(ctx context.Context, p *pass) error {
-	if err := r.checkMaker(ctx, p); err != nil {
+func (r *Reconciler) decide(ctx context.Context, c *applied) error {
+	if err := r.checkMaker(ctx, c.observation); err != nil {
 		return err
 	}
-	removing, err := r.removalInProgress(ctx, p)
+	removing, err := r.removalInProgress(ctx, c.desired)
 	if err != nil {
 		return err
 	}
-	if err := r.resolve(ctx, p, removing); err != nil {
+	if err := r.resolve(ctx, c.desired, removing); err != nil {
 		return err
 	}
-	if err := r.keepToOwn(ctx, p); err != nil {
+	if err := r.keepToOwn(ctx, c.desired); err != nil {
 		return err
 	}
-	p.window = p.openWindow()
-	problems, err := r.decideAuthorities(p)
+	c.window = c.openWindow()
+	problems, err := r.decideAuthorities(c.decided)
 	if err != nil {
 		return err
 	}
-	if err := r.hearAll(ctx, p); err != nil {
+	if err := r.hearAll(ctx, c); err != nil {
 		return err
 	}
-	p.unrecalled = r.recallRecords(ctx, p)
-	if p.lostTrust() {
+	c.unrecalled = r.recallRecords(ctx, c.decided)
+	if c.lostTrust() {
 		// What nodes say to hold may be all that is left of an authority.
-		if problems, err = r.decideAuthorities(p); err != nil {
+		if problems, err = r.decideAuthorities(c.decided); err != nil {
 			return err
 		}
 	}
-	if err := p.standDespite(problems); err != nil {
+	if err := c.standDespite(problems); err != nil {
 		return err
 	}
-	p.decideTrust()
-	return r.checkAsked(p)
+	c.decideTrust()
+	return r.checkAsked(c.decided)
 }
 
 // checkAsked checks what the resources ask for and Secrets or Kafka may stand against.
-func (r *Reconciler) checkAsked(p *pass) error {
-	if p.stands() {
-		p.keepCustomCertificates()
+func (r *Reconciler) checkAsked(c *decided) error {
+	if c.stands() {
+		c.keepCustomCertificates()
 		return nil
 	}
-	if err := p.checkListeners(); err != nil || p.stands() {
+	if err := c.checkListeners(); err != nil || c.stands() {
 		return err
 	}
-	return r.checkTopics(p)
+	return r.checkTopics(c)
 }
 
 // hearAll finds all that hold something of an authority, and asks them what.
-func (r *Reconciler) hearAll(ctx context.Context, p *pass) error {
-	if p.trustMoves() {
+func (r *Reconciler) hearAll(ctx context.Context, c *applied) error {
+	if c.trustMoves() {
 		// A pod that the cache does not show yet is not proven to have no process.
-		if err := r.readPods(ctx, p.observation, r.livePods); err != nil {
+		if err := r.readPods(ctx, c.observation, r.livePods); err != nil {
 			return err
 		}
 	}
-	p.noteHidden()
-	r.findCompanions(p)
-	return r.hear(p)
+	c.noteHidden()
+	r.findCompanions(c.polled)
+	return r.hear(c)
 }
 
 // checkListeners checks the certificates that listeners are given. One that cannot be
 // used, and has none before it, keeps nothing else from being renewed.
-func (p *pass) checkListeners() error {
-	err := p.checkCustomCertificates()
-	if !invalidResource(err) || !p.standFor(err) {
+func (c *decided) checkListeners() error {
+	err := c.checkCustomCertificates()
+	if !invalidResource(err) || !c.standFor(err) {
 		return err
 	}
 	return nil
@@ -94,52 +94,52 @@ func (p *pass) checkListeners() error {
 
 // standFor goes on with the cluster as it stands, because what is asked for cannot be used, and decides about trust for
 // the listeners that there are. The result is false when nothing stands yet.
-func (p *pass) standFor(invalid error) bool {
-	if !p.standOn() {
+func (c *decided) standFor(invalid error) bool {
+	if !c.standOn() {
 		return false
 	}
-	p.invalid = invalid
-	p.keepCustomCertificates()
-	p.decideTrust()
+	c.invalid = invalid
+	c.keepCustomCertificates()
+	c.decideTrust()
 	return true
 }
 
 // decideAuthorities decides what shall become of both authorities, and gathers the
 // problems of both. One that a person has to put right stands as it is, and keeps the
 // other from nothing.
-func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
+func (r *Reconciler) decideAuthorities(c *decided) ([]authority.Problem, error) {
 	var problems []authority.Problem
 	inputs := map[authorities.Kind]authority.Input{}
 	for _, kind := range kinds() {
-		inputs[kind] = r.authorityInput(p, kind)
-		if names := p.foreignSecrets(kind); len(names) > 0 {
-			if err := p.hold(kind, inputs[kind], names); err != nil {
+		inputs[kind] = r.authorityInput(c, kind)
+		if names := c.foreignSecrets(kind); len(names) > 0 {
+			if err := c.hold(kind, inputs[kind], names); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		d := p.domain(kind)
-		if err := d.decideCA(inputs[kind], r.refusesOutside(p, kind)); err != nil {
+		d := c.domain(kind)
+		if err := d.decideCA(inputs[kind], r.refusesOutside(c.desired, kind)); err != nil {
 			return nil, err
 		}
 		problems = append(problems, d.Problems...)
 		d.remarks = slices.Concat(authority.Ignored(inputs[kind]), authority.Misasked(inputs[kind]))
 	}
-	found, err := p.keepApart(inputs)
+	found, err := c.keepApart(inputs)
 	return append(problems, found...), err
 }
 
 // standDespite goes on with the cluster as it stands while a person has to put an
 // authority right; only while nothing runs yet nothing is made.
-func (p *pass) standDespite(problems []authority.Problem) error {
+func (c *decided) standDespite(problems []authority.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
 	invalid := &authority.InvalidResourceError{Problems: problems}
-	if p.cannotAsk() || !p.standOn() {
+	if c.cannotAsk() || !c.standOn() {
 		return invalid
 	}
-	p.invalid = invalid
+	c.invalid = invalid
 	return nil
 }
 
@@ -147,19 +147,19 @@ func (p *pass) standDespite(problems []authority.Problem) error {
 // else's Secret is why, and the authority that would sign one needs a person and has no key
 // at hand. What is lost of that authority may be known to nodes, so that nothing is begun
 // before somebody has looked.
-func (p *pass) cannotAsk() bool {
-	name := p.kafka.Name + operatorSecretSuffix
-	_, exists := p.secrets[name]
-	return !exists && !p.isForeign(secretObject(name)) && len(p.clusterCA.Problems) > 0 && len(p.clusterCA.Keys) == 0
+func (c *decided) cannotAsk() bool {
+	name := c.kafka.Name + operatorSecretSuffix
+	_, exists := c.secrets[name]
+	return !exists && !c.isForeign(secretObject(name)) && len(c.clusterCA.Problems) > 0 && len(c.clusterCA.Keys) == 0
 }
 
 // keepApart lets an authority stand as it is that would let nodes accept users as
 // nodes, unless a person has allowed it.
-func (p *pass) keepApart(inputs map[authorities.Kind]authority.Input) ([]authority.Problem, error) {
-	if strings.EqualFold(p.kafka.Annotations[authority.AllowSharedAnnotation], isTrue) {
+func (c *decided) keepApart(inputs map[authorities.Kind]authority.Input) ([]authority.Problem, error) {
+	if strings.EqualFold(c.kafka.Annotations[authority.AllowSharedAnnotation], isTrue) {
 		return nil, nil
 	}
-	holders, problem := authority.CheckApart(inputs[authorities.Cluster], inputs[authorities.Clients], p.clusterCA.Decision, p.clientsCA.Decision)
+	holders, problem := authority.CheckApart(inputs[authorities.Cluster], inputs[authorities.Clients], c.clusterCA.Decision, c.clientsCA.Decision)
 	if problem == nil {
 		return nil, nil
 	}
@@ -168,22 +168,22 @@ func (p *pass) keepApart(inputs map[authorities.Kind]authority.Input) ([]authori
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
-	d := p.domain(kind)
+	d := c.domain(kind)
 	d.Decision = decision
 	d.Problems = append(d.Problems, *problem)
 	return []authority.Problem{*problem}, nil
 }
 
 // removalInProgress is the node that the planner has granted to go, or nobody.
-func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (model.NodeID, error) {
-	if r.knownSettled(p) {
+func (r *Reconciler) removalInProgress(ctx context.Context, c *desired) (model.NodeID, error) {
+	if r.knownSettled(c) {
 		return nobody, nil
 	}
-	record, err := r.readDisruption(ctx, p.observation)
+	record, err := r.readDisruption(ctx, c.observation)
 	if ofOthers(err) || unreadableRecord(err) {
 		return nobody, nil // it is told by those who would act
 	}
-	p.undisrupted = err == nil && record.resourceVersion == ""
+	c.undisrupted = err == nil && record.resourceVersion == ""
 	if err != nil || record.Disruption == nil || record.Kind != rollout.Remove {
 		return nobody, err
 	}
@@ -193,11 +193,11 @@ func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (model.Node
 // kinds are the two authorities of a cluster, the cluster CA first.
 func kinds() []authorities.Kind { return []authorities.Kind{authorities.Cluster, authorities.Clients} }
 
-func (p *pass) domain(kind authorities.Kind) *domain {
+func (c *decided) domain(kind authorities.Kind) *domain {
 	if kind == authorities.Clients {
-		return &p.clientsCA
+		return &c.clientsCA
 	}
-	return &p.clusterCA
+	return &c.clusterCA
 }
 
 // invalidResource reports whether only a change of a resource or of another object can
@@ -219,27 +219,27 @@ func transient(err error) error {
 	return together(again...)
 }
 
-// access says how the operator reaches the nodes in this pass: with its stored
+// access says how the operator reaches the nodes in this reconcile: with its stored
 // identity, recognising them by every anchor there is, and by the leaves that
 // their Secrets hold. It must never lock itself out.
-func (p *pass) access() Access {
-	identity := p.operator
+func (c *applied) access() Access {
+	identity := c.operator
 	if identity.leaf == nil {
-		secret := p.secrets[p.kafka.Name+operatorSecretSuffix]
+		secret := c.secrets[c.kafka.Name+operatorSecretSuffix]
 		if stored, err := identityOf(secret.Data[operatorCertKey], secret.Data[operatorKeyKey]); err == nil {
 			identity = stored
 		}
 	}
-	a := access(p.cluster, identity.certificate, p.anchors(), p.leavesByHost())
-	a.Leaving = p.leavingAddresses(a.Brokers)
+	a := access(c.cluster, identity.certificate, c.anchors(), c.leavesByHost())
+	a.Leaving = c.leavingAddresses(a.Brokers)
 	return a
 }
 
 // leavingAddresses are where nodes may still be brokers that are asked for no more.
-func (p *pass) leavingAddresses(brokers []string) []string {
+func (c *desired) leavingAddresses(brokers []string) []string {
 	var leaving []string
-	for _, node := range p.allNodes() {
-		address := net.JoinHostPort(p.cluster.Names.PodHost(node.Pod), replicationPort)
+	for _, node := range c.allNodes() {
+		address := net.JoinHostPort(c.cluster.Names.PodHost(node.Pod), replicationPort)
 		if !slices.Contains(brokers, address) {
 			leaving = append(leaving, address)
 		}
@@ -248,10 +248,10 @@ func (p *pass) leavingAddresses(brokers []string) []string {
 }
 
 // anchors are all certificates the operator accepts nodes by.
-func (p *pass) anchors() []*x509.Certificate {
+func (c *decided) anchors() []*x509.Certificate {
 	var anchors []*x509.Certificate
-	for _, anchor := range p.clusterCA.Snapshot.Anchors {
-		if cert, found := p.clusterCA.Known.Certificate(anchor.ID); found && p.clusterCA.accepted(anchor) {
+	for _, anchor := range c.clusterCA.Snapshot.Anchors {
+		if cert, found := c.clusterCA.Known.Certificate(anchor.ID); found && c.clusterCA.accepted(anchor) {
 			anchors = append(anchors, cert)
 		}
 	}
@@ -260,19 +260,19 @@ func (p *pass) anchors() []*x509.Certificate {
 
 // leavesByHost are the fingerprints of the leaves that the nodes' Secrets hold,
 // by the host they are presented at.
-func (p *pass) leavesByHost() map[string][]string {
+func (c *polled) leavesByHost() map[string][]string {
 	leaves := map[string][]string{}
-	for name := range p.secrets {
-		secret := p.secrets[name]
+	for name := range c.secrets {
+		secret := c.secrets[name]
 		chain, err := pki.ParseBundle(secret.Data[name+".crt"])
 		if _, ofNode := secret.Data[agent.PublicationKey]; err != nil || !ofNode {
 			continue
 		}
-		host := p.cluster.Names.PodHost(name)
+		host := c.cluster.Names.PodHost(name)
 		leaves[host] = append(leaves[host], pki.FingerprintOf(chain[0]).String())
 	}
-	for _, at := range p.companions {
-		if chain := p.presents(at.Secret, at.certKey()); len(chain) > 0 {
+	for _, at := range c.companions {
+		if chain := c.presents(at.Secret, at.certKey()); len(chain) > 0 {
 			leaves[at.Host] = append(leaves[at.Host], pki.FingerprintOf(chain[0]).String())
 		}
 	}

@@ -74,7 +74,7 @@ func TestOpenWindow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := passOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: c.windows}}, nil)
+			p := clusterOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: c.windows}}, nil)
 			got := p.openWindow()
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("window (-want +got):\n%s", diff)
@@ -103,7 +103,7 @@ func TestARestartThatHasTimeUsesTheLastWindowBeforeItIsDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := passOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: c.windows}}, nil)
+			p := clusterOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: c.windows}}, nil)
 			p.now = c.now
 			p.window = p.openWindow()
 			if got := p.isDue(trust.Load{How: trust.ByRestart, Remainder: true, Due: noon().Add(c.due)}); got != c.want {
@@ -115,11 +115,11 @@ func TestARestartThatHasTimeUsesTheLastWindowBeforeItIsDue(t *testing.T) {
 
 func TestARestartThatIsNeverDueIsDoneInNoWindow(t *testing.T) {
 	t.Parallel()
-	p := passOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: []string{"* * 12 ? * *"}}}, nil)
-	p.now = noon()
-	p.window = p.openWindow()
-	if !p.window.Open || p.isDue(trust.Load{How: trust.ByRestart, Remainder: true}) {
-		t.Errorf("it is done while a window is open (%t)", p.window.Open)
+	c := clusterOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: []string{"* * 12 ? * *"}}}, nil)
+	c.now = noon()
+	c.window = c.openWindow()
+	if !c.window.Open || c.isDue(trust.Load{How: trust.ByRestart, Remainder: true}) {
+		t.Errorf("it is done while a window is open (%t)", c.window.Open)
 	}
 }
 
@@ -219,13 +219,13 @@ func TestNodesThatLeaveAreThereUntilTheyAreGone(t *testing.T) {
 	t.Parallel()
 	pods := map[string]*corev1.Pod{"my-pool-5": runningPod("my-pool-5", "my-pool")}
 	pods["my-pool-5"].Labels = map[string]string{model.ControllerRoleLabel: "true"}
-	p := passOf(&kafkav1.Kafka{}, pods)
-	p.cluster.Leaving = []model.Leaving{
+	c := clusterOf(&kafkav1.Kafka{}, pods)
+	c.cluster.Leaving = []model.Leaving{
 		{ID: 5, Pool: "pool", Pod: "my-pool-5", What: model.LeavingNode, Broker: true},
 		{ID: 1, Pool: "pool", Pod: "b", What: model.LeavingBrokerRole, Broker: true},
 	}
 
-	got := p.allNodes()
+	got := c.allNodes()
 
 	want := []model.Node{
 		{ID: 0, Pod: "a"},
@@ -252,7 +252,7 @@ func TestOnlyAWholeNodeIsRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &pass{cluster: model.Cluster{Leaving: leaving, SkipScaleDownCheck: c.skip}}
+			p := &desired{cluster: model.Cluster{Leaving: leaving, SkipScaleDownCheck: c.skip}}
 			if got := p.removalOf(model.Node{ID: c.node}); got != c.want {
 				t.Errorf("removal is %v, want %v", got, c.want)
 			}
@@ -281,7 +281,7 @@ func TestAQuorumIsLookedUpOnlyWhileAPoolOfControllersIsNotBuilt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &pass{observation: &observation{kafka: kafka, podSets: c.sets}}
+			p := &observation{kafka: kafka, podSets: c.sets}
 			if got := p.lacksControllers(resource(c.roles...)); got != c.want {
 				t.Errorf("lacks controllers: %t, want %t", got, c.want)
 			}

@@ -156,31 +156,31 @@ func recordsDisruption(entry metav1.ManagedFieldsEntry) bool {
 
 // writeDisruption replaces the record that was read. Losing the race for it is
 // an AlreadyExists or Conflict error: somebody else acts, and the caller must not.
-func (r *Reconciler) writeDisruption(ctx context.Context, p *pass, read, next disruptionRecord) error {
+func (r *Reconciler) writeDisruption(ctx context.Context, c *desired, read, next disruptionRecord) error {
 	text, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("encoding the disruption record: %w", err)
 	}
-	name := disruptionName(p.kafka.Name)
+	name := disruptionName(c.kafka.Name)
 	if read.resourceVersion == "" {
-		return r.createDisruption(ctx, p, name, string(text))
+		return r.createDisruption(ctx, c, name, string(text))
 	}
-	intent := applycorev1.ConfigMap(name, p.kafka.Namespace).
-		WithLabels(p.cluster.ComponentLabels(model.OperatorComponent())).
-		WithOwnerReferences(ownerReference(&p.kafka)).
+	intent := applycorev1.ConfigMap(name, c.kafka.Namespace).
+		WithLabels(c.cluster.ComponentLabels(model.OperatorComponent())).
+		WithOwnerReferences(ownerReference(&c.kafka)).
 		WithData(map[string]string{disruptionKey: string(text)}).
 		WithResourceVersion(read.resourceVersion)
-	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
+	if _, err := r.appliers.Of(c.kafka.UID).Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("recording a disruption: %w", err)
 	}
 	return nil
 }
 
-func (r *Reconciler) createDisruption(ctx context.Context, p *pass, name, text string) error {
+func (r *Reconciler) createDisruption(ctx context.Context, c *desired, name, text string) error {
 	object := &corev1.ConfigMap{}
-	object.Name, object.Namespace = name, p.kafka.Namespace
-	object.Labels = p.cluster.ComponentLabels(model.OperatorComponent())
-	object.OwnerReferences = ownerReferences(&p.kafka)
+	object.Name, object.Namespace = name, c.kafka.Namespace
+	object.Labels = c.cluster.ComponentLabels(model.OperatorComponent())
+	object.OwnerReferences = ownerReferences(&c.kafka)
 	object.Data = map[string]string{disruptionKey: text}
 	if err := r.options.Client.Create(ctx, object, fieldOwner); err != nil {
 		return fmt.Errorf("recording a disruption: %w", err)

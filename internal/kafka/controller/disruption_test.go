@@ -20,20 +20,20 @@ func TestARecordIsTheClustersAndSaysWhatItWasToldToSay(t *testing.T) {
 	t.Parallel()
 	server := fake.NewClientBuilder().WithReturnManagedFields().Build()
 	r := New(Options{Client: server, Live: server, Metrics: NewMetrics()})
-	p := passOf(smallKafka(), nil)
-	p.cluster = withPolicies(t, nil)
+	c := clusterOf(smallKafka(), nil)
+	c.cluster = withPolicies(t, nil)
 	act := recordOf(&rollout.Act{
 		Kind: rollout.Restart, Node: 3, PodName: "a", UID: "a", Reasons: []rollout.Reason{{Code: rollout.ManualRollingUpdate, Note: "asked for"}},
 	}, noon())
 	for _, next := range []disruptionRecord{act, {}, act} {
-		read, err := r.readDisruption(t.Context(), p.observation)
+		read, err := r.readDisruption(t.Context(), c.observation)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.writeDisruption(t.Context(), p, read, next); err != nil {
+		if err := r.writeDisruption(t.Context(), c.desired, read, next); err != nil {
 			t.Fatal(err)
 		}
-		now, err := r.readDisruption(t.Context(), p.observation)
+		now, err := r.readDisruption(t.Context(), c.observation)
 		if err != nil || !reflect.DeepEqual(now.planned(), next.planned()) || now.Kind != next.Kind || !slices.Equal(now.Reasons, next.Reasons) {
 			t.Errorf("it says %+v (%v), want %+v", now, err, next)
 		}
@@ -41,7 +41,7 @@ func TestARecordIsTheClustersAndSaysWhatItWasToldToSay(t *testing.T) {
 		if err := server.Get(t.Context(), client.ObjectKey{Namespace: "kafka", Name: disruptionName("my")}, &object); err != nil {
 			t.Fatal(err)
 		}
-		if !p.isOwned(&object) || object.Labels[model.ClusterLabel] != "my" {
+		if !c.isOwned(&object) || object.Labels[model.ClusterLabel] != "my" {
 			t.Errorf("it is owned by %v, with labels %v", object.OwnerReferences, object.Labels)
 		}
 	}
@@ -52,10 +52,10 @@ func TestARecordThatSomebodyElseHasLabelledIsBelieved(t *testing.T) {
 	t.Parallel()
 	server := fake.NewClientBuilder().WithReturnManagedFields().Build()
 	r := New(Options{Client: server, Live: server, Metrics: NewMetrics()})
-	p := passOf(smallKafka(), nil)
-	p.cluster = withPolicies(t, nil)
+	c := clusterOf(smallKafka(), nil)
+	c.cluster = withPolicies(t, nil)
 	act := recordOf(&rollout.Act{Kind: rollout.Restart, PodName: "a", UID: "a"}, noon())
-	if err := r.writeDisruption(t.Context(), p, disruptionRecord{}, act); err != nil {
+	if err := r.writeDisruption(t.Context(), c.desired, disruptionRecord{}, act); err != nil {
 		t.Fatal(err)
 	}
 	changed := func(change func(*corev1.ConfigMap)) error {
@@ -68,7 +68,7 @@ func TestARecordThatSomebodyElseHasLabelledIsBelieved(t *testing.T) {
 		if err := server.Patch(t.Context(), &object, client.MergeFrom(before), client.FieldOwner("kubectl")); err != nil {
 			t.Fatal(err)
 		}
-		_, err := r.readDisruption(t.Context(), p.observation)
+		_, err := r.readDisruption(t.Context(), c.observation)
 		return err
 	}
 
@@ -85,15 +85,15 @@ func TestARecordThatAnotherHasWrittenIsNotReplaced(t *testing.T) {
 	kafka := &kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Name: "my", Namespace: "kafka", UID: "1"}}
 	server := fake.NewClientBuilder().WithReturnManagedFields().Build()
 	r := New(Options{Client: server, Live: server, Metrics: NewMetrics()})
-	p := passOf(kafka, nil)
+	c := clusterOf(kafka, nil)
 	act := recordOf(&rollout.Act{Kind: rollout.Restart, PodName: "a", UID: "a"}, noon())
 	other := recordOf(&rollout.Act{Kind: rollout.Restart, Node: 1, PodName: "b", UID: "b"}, noon())
 
 	none := disruptionRecord{}
-	if err := r.writeDisruption(t.Context(), p, none, act); err != nil {
+	if err := r.writeDisruption(t.Context(), c.desired, none, act); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.writeDisruption(t.Context(), p, none, other); !apierrors.IsAlreadyExists(err) {
+	if err := r.writeDisruption(t.Context(), c.desired, none, other); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("whoever read no record writes one: %v", err)
 	}
 	var object corev1.ConfigMap
@@ -104,11 +104,11 @@ func TestARecordThatAnotherHasWrittenIsNotReplaced(t *testing.T) {
 		return disruptionRecord{resourceVersion: object.ResourceVersion}
 	}
 	first := read()
-	if err := r.writeDisruption(t.Context(), p, first, other); err != nil {
+	if err := r.writeDisruption(t.Context(), c.desired, first, other); err != nil {
 		t.Fatal(err)
 	}
 	written := read()
-	if err := r.writeDisruption(t.Context(), p, first, none); !apierrors.IsConflict(err) || !lostRace(err) {
+	if err := r.writeDisruption(t.Context(), c.desired, first, none); !apierrors.IsConflict(err) || !lostRace(err) {
 		t.Errorf("whoever read an old record replaces it: %v", err)
 	}
 	if read().resourceVersion != written.resourceVersion {

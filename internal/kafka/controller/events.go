@@ -109,7 +109,7 @@ func concern(kafka *kafkav1.Kafka, what object) runtime.Object {
 }
 
 // trustChanged announces each step that a decision begins to take, once until it is
-// done: one that cannot be written is decided again in each pass. Nodes that load what
+// done: one that cannot be written is decided again in each reconcile. Nodes that load what
 // they were given are followed by conditions.
 func (r *Reconciler) trustChanged(kafka *kafkav1.Kafka, kind authorities.Kind, d *domain) {
 	taken := slices.DeleteFunc(trust.Steps(d.Snapshot, d.Plan), func(s trust.Step) bool { return s.Kind == trust.Loading })
@@ -137,7 +137,7 @@ func stepPart(step trust.Step) string {
 	return strings.Join(parts, ",")
 }
 
-// steps remembers, of each authority of a Kafka, the steps that the last pass took.
+// steps remembers, of each authority of a Kafka, the steps that the last reconcile took.
 type steps struct {
 	mu    sync.Mutex
 	taken map[types.UID]map[authorities.Kind][]trust.Step
@@ -145,7 +145,7 @@ type steps struct {
 
 func newSteps() *steps { return &steps{taken: map[types.UID]map[authorities.Kind][]trust.Step{}} }
 
-// begun are the steps that the pass before did not take.
+// begun are the steps that the reconcile before did not take.
 func (s *steps) begun(kafka types.UID, kind authorities.Kind, taken []trust.Step) []trust.Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()

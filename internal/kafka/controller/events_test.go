@@ -21,7 +21,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
-	decided "github.com/keyturn/keyturn/internal/domain"
+	domains "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -41,7 +41,7 @@ func TestAStepThatIsTakenAgainAndAgainIsToldOnce(t *testing.T) {
 	kafka := &kafkav1.Kafka{}
 	kafka.UID = "uid"
 	step := func(from, to trust.State) *domain {
-		d := &domain{Decided: decided.Decided{Plan: trust.Plan{States: map[trust.AnchorID]trust.State{"a": to}}}}
+		d := &domain{Decided: domains.Decided{Plan: trust.Plan{States: map[trust.AnchorID]trust.State{"a": to}}}}
 		d.Snapshot.Anchors = []trust.Anchor{{ID: "a", Stored: from}}
 		return d
 	}
@@ -168,24 +168,24 @@ func TestEventsAboutDifferentThingsAreDifferentEvents(t *testing.T) {
 func TestAWarningIsToldObjectByObject(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
-	p := passOf(smallKafka(), nil)
-	p.note("Secret my-0", reasonCertificateHeld, "it cannot be issued")
-	p.note("Secret my-1", reasonCertificateHeld, "it cannot be issued")
-	both := conditionsSince(p.warnings(), nil, noon())
-	p.kafka.Status.Conditions = both[:1]
+	c := clusterOf(smallKafka(), nil)
+	c.note("Secret my-0", reasonCertificateHeld, "it cannot be issued")
+	c.note("Secret my-1", reasonCertificateHeld, "it cannot be issued")
+	both := conditionsSince(c.warnings(), nil, noon())
+	c.kafka.Status.Conditions = both[:1]
 
-	r.announce(p, both)
+	r.announce(c.observation, both)
 	collected.want(t, 1)
 
-	p.kafka.Status.Conditions = both
-	r.announce(p, both)
+	c.kafka.Status.Conditions = both
+	r.announce(c.observation, both)
 	collected.want(t, 1)
 }
 
 func TestEachMisplacedRequestIsToldOnce(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
-	p := passOf(smallKafka(), nil)
+	c := clusterOf(smallKafka(), nil)
 	secret := func(annotations map[string]string) authority.Stored {
 		return authority.Stored{Exists: true, Annotations: annotations, Data: map[string][]byte{}}
 	}
@@ -214,10 +214,10 @@ func TestEachMisplacedRequestIsToldOnce(t *testing.T) {
 		},
 	} {
 		input := authority.Input{Names: authorities.Cluster.Names("my"), KeySecret: secret(look.key), CertSecret: secret(look.cert)}
-		p.clusterCA.remarks = authority.Misasked(input)
-		after := conditionsSince(p.warnings(), p.kafka.Status.Conditions, noon())
-		r.announce(p, after)
-		p.kafka.Status.Conditions = after
+		c.clusterCA.remarks = authority.Misasked(input)
+		after := conditionsSince(c.warnings(), c.kafka.Status.Conditions, noon())
+		r.announce(c.observation, after)
+		c.kafka.Status.Conditions = after
 		if len(collected.notes) != look.events || len(collected.lost) > 0 {
 			t.Fatalf("%s: told %v, taken for repetitions %q, want %d", look.what, collected.notes, collected.lost, look.events)
 		}
@@ -227,19 +227,19 @@ func TestEachMisplacedRequestIsToldOnce(t *testing.T) {
 func TestEachAnnotationWithoutEffectIsToldOnce(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
-	p := passOf(smallKafka(), nil)
+	c := clusterOf(smallKafka(), nil)
 	for events, annotations := range []map[string]string{
 		{},
 		{"strimzi.io/pause": "true"},
 		{"strimzi.io/pause": "true", "keyturn.dev/reload": "no"},
 		{"strimzi.io/pause": "true", "keyturn.dev/reload": "never"},
 	} {
-		p.kafka.Annotations = annotations
-		_, p.findings = model.Resolve(model.Input{Kafka: &p.kafka})
-		warnings := slices.DeleteFunc(p.warnings(), func(w wanted) bool { return w.reason != model.ReasonIdleAnnotation })
-		after := conditionsSince(warnings, p.kafka.Status.Conditions, noon())
-		r.announce(p, after)
-		p.kafka.Status.Conditions = after
+		c.kafka.Annotations = annotations
+		_, c.findings = model.Resolve(model.Input{Kafka: &c.kafka})
+		warnings := slices.DeleteFunc(c.warnings(), func(w wanted) bool { return w.reason != model.ReasonIdleAnnotation })
+		after := conditionsSince(warnings, c.kafka.Status.Conditions, noon())
+		r.announce(c.observation, after)
+		c.kafka.Status.Conditions = after
 		if len(collected.notes) != events || len(collected.lost) > 0 {
 			t.Fatalf("%v: told %v, taken for repetitions %q, want %d", annotations, collected.notes, collected.lost, events)
 		}
@@ -250,52 +250,52 @@ func annotatedPod(annotations map[string]string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 }
 
-// looks announces what a pass has to say, as a pass does.
-func looks(r *Reconciler, p *pass) {
-	after := conditionsSince(p.warnings(), p.kafka.Status.Conditions, noon())
-	r.announce(p, after)
-	p.kafka.Status.Conditions = after
+// looks announces what a reconcile has to say, as a reconcile does.
+func looks(r *Reconciler, c *applied) {
+	after := conditionsSince(c.warnings(), c.kafka.Status.Conditions, noon())
+	r.announce(c.observation, after)
+	c.kafka.Status.Conditions = after
 }
 
 func TestEachAnnotationOfPodsWithoutEffectIsToldInAnEventOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
-	p := passOf(smallKafka(), map[string]*corev1.Pod{
+	c := clusterOf(smallKafka(), map[string]*corev1.Pod{
 		"my-dual-0": annotatedPod(map[string]string{"strimzi.io/manual-rolling-updates": "true", "keyturn.dev/restart": "true"}),
 	})
-	looks(r, p)
+	looks(r, c)
 	collected.want(t, 2)
 }
 
 func TestEachPodSetWithAnAnnotationWithoutEffectIsToldInAnEventOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
-	p := passOf(smallKafka(), nil)
+	c := clusterOf(smallKafka(), nil)
 	set := podsetv1.StrimziPodSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"strimzi.io/manual-rolling-updates": "true"}}}
-	p.podSets = map[string]podsetv1.StrimziPodSet{"my-brokers": set, "my-controllers": set}
-	looks(r, p)
+	c.podSets = map[string]podsetv1.StrimziPodSet{"my-brokers": set, "my-controllers": set}
+	looks(r, c)
 	collected.want(t, 2)
 }
 
 func TestARequestToDeleteClaimsIsToldBesideAnotherAnnotationWithoutEffect(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
-	p := passOf(smallKafka(), map[string]*corev1.Pod{"my-dual-0": annotatedPod(map[string]string{"keyturn.dev/restart": "true"})})
-	looks(r, p)
-	p.pods["my-dual-0"] = annotatedPod(map[string]string{"keyturn.dev/restart": "true", "strimzi.io/delete-pod-and-pvc": "true"})
-	looks(r, p)
+	c := clusterOf(smallKafka(), map[string]*corev1.Pod{"my-dual-0": annotatedPod(map[string]string{"keyturn.dev/restart": "true"})})
+	looks(r, c)
+	c.pods["my-dual-0"] = annotatedPod(map[string]string{"keyturn.dev/restart": "true", "strimzi.io/delete-pod-and-pvc": "true"})
+	looks(r, c)
 	collected.want(t, 2)
 }
 
-// "kubectl annotate pods -l ..." takes one pod after the other, and each is a pass.
+// "kubectl annotate pods -l ..." takes one pod after the other, and each is a reconcile.
 func TestAnAnnotationOfManyPodsWithoutEffectIsToldOnce(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
 	misspelled := annotatedPod(map[string]string{"strimzi.io/manual-rolling-updates": "true"})
-	p := passOf(smallKafka(), map[string]*corev1.Pod{})
+	c := clusterOf(smallKafka(), map[string]*corev1.Pod{})
 	for _, name := range []string{"my-dual-0", "my-dual-1", "my-dual-2"} {
-		p.pods[name] = misspelled
-		looks(r, p)
+		c.pods[name] = misspelled
+		looks(r, c)
 	}
 	if told := len(collected.notes) + len(collected.lost); told != 1 {
 		t.Errorf("told %d times: %v, then %q", told, collected.notes, collected.lost)
@@ -306,8 +306,8 @@ func TestAnAnnotationOfManyPodsWithoutEffectIsToldOnce(t *testing.T) {
 func TestAgentsThatCannotBeReadAndThoseThatAreSilentAreToldApart(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
-	p := passOf(smallKafka(), nil)
-	p.heard = map[string]testimony{"my-dual-1": {unreadable: "it answers too much"}, "my-dual-3": {unreadable: "it answers too much"}}
+	c := clusterOf(smallKafka(), nil)
+	c.heard = map[string]testimony{"my-dual-1": {unreadable: "it answers too much"}, "my-dual-3": {unreadable: "it answers too much"}}
 	for _, look := range []struct {
 		silent []string
 		events int
@@ -317,8 +317,8 @@ func TestAgentsThatCannotBeReadAndThoseThatAreSilentAreToldApart(t *testing.T) {
 		{[]string{"my-dual-0", "my-dual-1", "my-dual-2"}, 2},
 		{[]string{"my-dual-0", "my-dual-1", "my-dual-2", "my-dual-3"}, 3},
 	} {
-		p.silent = look.silent
-		looks(r, p)
+		c.silent = look.silent
+		looks(r, c)
 		collected.want(t, look.events)
 	}
 }
@@ -326,20 +326,20 @@ func TestAgentsThatCannotBeReadAndThoseThatAreSilentAreToldApart(t *testing.T) {
 func TestEachMemberThatIsSetApartIsToldOnce(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
-	p := passOf(smallKafka(), nil)
+	c := clusterOf(smallKafka(), nil)
 	liar := func(member trust.MemberID) trust.Apart {
 		return trust.Apart{Member: member, Reason: trust.UnknownClaims, What: string(member) + " agent claims to run on what nobody knows"}
 	}
-	p.clusterCA.Plan.Apart = []trust.Apart{liar("my-dual-1")}
-	looks(r, p)
+	c.clusterCA.Plan.Apart = []trust.Apart{liar("my-dual-1")}
+	looks(r, c)
 	collected.want(t, 1)
 
-	p.clusterCA.Plan.Apart = []trust.Apart{liar("my-dual-1"), liar("my-dual-2")}
-	looks(r, p)
+	c.clusterCA.Plan.Apart = []trust.Apart{liar("my-dual-1"), liar("my-dual-2")}
+	looks(r, c)
 	collected.want(t, 2)
 
-	p.clientsCA.Plan.Apart = p.clusterCA.Plan.Apart
-	looks(r, p)
+	c.clientsCA.Plan.Apart = c.clusterCA.Plan.Apart
+	looks(r, c)
 	collected.want(t, 2)
 }
 
@@ -409,13 +409,13 @@ func TestACertificateIsToldOfOnceItIsWritten(t *testing.T) {
 	}).Build()
 	recorder := events.NewFakeRecorder(room)
 	r := New(Options{Client: writer, Events: recorder, Metrics: NewMetrics()})
-	pass := func() error {
-		p := passOf(&kafkav1.Kafka{}, nil)
-		p.secrets, p.issued = map[string]corev1.Secret{}, map[string]authority.LeafDecision{"node": {Reason: authority.LeafUnreadable}}
-		return r.writeSecret(t.Context(), p, kube.SecretIntent{Namespace: "ns", Name: "node"})
+	reconcile := func() error {
+		c := clusterOf(&kafkav1.Kafka{}, nil)
+		c.secrets, c.issued = map[string]corev1.Secret{}, map[string]authority.LeafDecision{"node": {Reason: authority.LeafUnreadable}}
+		return r.writeSecret(t.Context(), c, kube.SecretIntent{Namespace: "ns", Name: "node"})
 	}
 	for range 40 {
-		if err := pass(); !errors.Is(err, refused) {
+		if err := reconcile(); !errors.Is(err, refused) {
 			t.Fatalf("error %v, want that it is refused", err)
 		}
 	}
@@ -423,7 +423,7 @@ func TestACertificateIsToldOfOnceItIsWritten(t *testing.T) {
 		t.Errorf("%d events tell of certificates that nobody has", got)
 	}
 	failure = nil
-	if err := pass(); err != nil || len(recorder.Events) != 1 {
+	if err := reconcile(); err != nil || len(recorder.Events) != 1 {
 		t.Errorf("%d events, %v; want one", len(recorder.Events), err)
 	}
 }
@@ -438,13 +438,13 @@ func TestSecretsThatAreNotReadAreToldByOneEventThatSaysWhatToDo(t *testing.T) {
 		t.Run(strconv.Itoa(count), func(t *testing.T) {
 			t.Parallel()
 			r, collected := collecting()
-			p := passOf(smallKafka(), nil)
+			c := clusterOf(smallKafka(), nil)
 			for i := range count {
-				p.unread = append(p.unread, trace{name: fmt.Sprintf("my-x-%d", i)})
+				c.unread = append(c.unread, trace{name: fmt.Sprintf("my-x-%d", i)})
 			}
-			p.noteHidden()
+			c.noteHidden()
 
-			r.announce(p, conditionsSince(p.warnings(), nil, noon()))
+			r.announce(c.observation, conditionsSince(c.warnings(), nil, noon()))
 
 			collected.want(t, 1)
 			for _, note := range collected.notes {
@@ -461,19 +461,19 @@ func TestSecretsThatAreNotReadAreToldByOneEventThatSaysWhatToDo(t *testing.T) {
 func TestEachWarningAboutOneSecretIsAnEventOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
-	p := passOf(smallKafka(), nil)
+	c := clusterOf(smallKafka(), nil)
 	remark := func(part, text string) authority.Remark {
 		return authority.Remark{Secret: "my-cluster-ca-cert", Part: part, Text: text}
 	}
 	first, second := remark("data{ca.crt}.notAfter", "it expires"), remark("data{ca.crt}", "it has changed")
 
-	p.clusterCA.Warnings = []authority.Remark{first, second}
-	both := conditionsSince(p.warnings(), nil, noon())
-	r.announce(p, both)
+	c.clusterCA.Warnings = []authority.Remark{first, second}
+	both := conditionsSince(c.warnings(), nil, noon())
+	r.announce(c.observation, both)
 	collected.want(t, 2)
 
-	p.kafka.Status.Conditions = both[:1]
+	c.kafka.Status.Conditions = both[:1]
 	r, collected = collecting()
-	r.announce(p, both)
+	r.announce(c.observation, both)
 	collected.want(t, 1)
 }

@@ -80,10 +80,10 @@ func lifeOf(pod *corev1.Pod) string {
 // hear takes over what the agents of pods have reported last, and has them polled from now on. It fails with errUnheard until each
 // was polled once since the operator was started, and, where nodes may hold all that is left of an authority, since that was lost.
 // A node that runs on what is published holds the same as before, and may not know the operator any more.
-func (r *Reconciler) hear(p *pass) error {
-	name, isLost, isUnheard := client.ObjectKeyFromObject(&p.kafka), p.lostTrust(), false
-	latest := r.recall(p)
-	targets := r.targets(p)
+func (r *Reconciler) hear(c *applied) error {
+	name, isLost, isUnheard := client.ObjectKeyFromObject(&c.kafka), c.lostTrust(), false
+	latest := r.recall(c.polled)
+	targets := r.targets(c)
 	for _, target := range targets {
 		isUnheard = isUnheard || isLost && target.Pace != reports.Once && latest[target.UID].Life != target.Life
 	}
@@ -95,19 +95,19 @@ func (r *Reconciler) hear(p *pass) error {
 }
 
 // targets are the agents of the pods that have an address.
-func (r *Reconciler) targets(p *pass) []reports.Target[publication.Report] {
-	pods := p.peers()
+func (r *Reconciler) targets(c *applied) []reports.Target[publication.Report] {
+	pods := c.peers()
 	maps.DeleteFunc(pods, func(_ string, pod *corev1.Pod) bool { return pod.Status.PodIP == "" })
 	if len(pods) == 0 {
 		return nil
 	}
-	if len(p.clusterCA.Snapshot.Anchors) == 0 {
-		p.decideTrust() // what is trusted follows from what is known without asking
+	if len(c.clusterCA.Snapshot.Anchors) == 0 {
+		c.decideTrust() // what is trusted follows from what is known without asking
 	}
-	agents, leaves := r.options.Connector.Agents(p.access()), p.leavesByHost()
+	agents, leaves := r.options.Connector.Agents(c.access()), c.leavesByHost()
 	targets := make([]reports.Target[publication.Report], 0, len(pods))
 	for _, pod := range pods {
-		target, address := p.targetOf(pod), p.addressOf(pod, leaves)
+		target, address := c.targetOf(pod), c.addressOf(pod, leaves)
 		target.Ask = func(ctx context.Context) (*publication.Report, error) {
 			report, err := agents.TLS(ctx, address)
 			if err != nil {
@@ -121,31 +121,31 @@ func (r *Reconciler) targets(p *pass) []reports.Target[publication.Report] {
 }
 
 // recall takes over what the agents of pods have reported last, by their UIDs.
-func (r *Reconciler) recall(p *pass) map[types.UID]reports.Report[publication.Report] {
-	p.heard, p.silent = make(map[string]testimony, len(p.pods)), nil
-	latest := r.agents.Latest(client.ObjectKeyFromObject(&p.kafka))
-	for _, pod := range p.peers() {
+func (r *Reconciler) recall(c *polled) map[types.UID]reports.Report[publication.Report] {
+	c.heard, c.silent = make(map[string]testimony, len(c.pods)), nil
+	latest := r.agents.Latest(client.ObjectKeyFromObject(&c.kafka))
+	for _, pod := range c.peers() {
 		known, isPolled := latest[pod.UID]
-		p.take(pod, known, isPolled)
+		c.take(pod, known, isPolled)
 	}
-	slices.Sort(p.silent)
-	r.records.Reloaded(p.kafka.UID, lastReload(p, latest))
+	slices.Sort(c.silent)
+	r.records.Reloaded(c.kafka.UID, lastReload(c, latest))
 	return latest
 }
 
 // take takes over what the agent of a pod has said, unless that was of another process.
-func (p *pass) take(pod *corev1.Pod, known reports.Report[publication.Report], isPolled bool) {
+func (c *polled) take(pod *corev1.Pod, known reports.Report[publication.Report], isPolled bool) {
 	said := testimonyOf(known)
 	switch {
 	case !isPolled || said.known && known.Process != containersOf(pod):
-		said = testimony{since: p.now}
+		said = testimony{since: c.now}
 		if pod.Status.PodIP == "" {
 			return
 		}
 	case !said.known && podOf(pod).State == rollout.Ready:
-		p.silent = append(p.silent, pod.Name)
+		c.silent = append(c.silent, pod.Name)
 	}
-	p.heard[pod.Name] = said
+	c.heard[pod.Name] = said
 }
 
 // testimonyOf is what an agent has said.
@@ -161,11 +161,11 @@ func testimonyOf(known reports.Report[publication.Report]) testimony {
 }
 
 // lastReload is how long the pod took to load what was published to it that has loaded something last; zero without any.
-func lastReload(p *pass, latest map[types.UID]reports.Report[publication.Report]) time.Duration {
+func lastReload(c *polled, latest map[types.UID]reports.Report[publication.Report]) time.Duration {
 	var last time.Time
 	var took time.Duration
-	for _, pod := range p.peers() {
-		known, published := latest[pod.UID], p.publishedTo(pod.Name)
+	for _, pod := range c.peers() {
+		known, published := latest[pod.UID], c.publishedTo(pod.Name)
 		if known.Answer == nil || known.Before == nil || known.Answer.Revision <= known.Before.Revision || known.Answer.Revision != published.Revision {
 			continue
 		}
@@ -177,13 +177,13 @@ func lastReload(p *pass, latest map[types.UID]reports.Report[publication.Report]
 }
 
 // targetOf is the agent of a pod, which is polled no more once it has reported what it is to have loaded.
-func (p *pass) targetOf(pod *corev1.Pod) reports.Target[publication.Report] {
-	published, said := p.publishedTo(pod.Name), p.heard[pod.Name]
+func (c *polled) targetOf(pod *corev1.Pod) reports.Target[publication.Report] {
+	published, said := c.publishedTo(pod.Name), c.heard[pod.Name]
 	target := reports.Target[publication.Report]{
-		UID: pod.UID, Process: containersOf(pod), Life: fmt.Sprintf("%s %d %t", lifeOf(pod), published.Revision, p.lostTrust()), Pace: reports.Steadily,
+		UID: pod.UID, Process: containersOf(pod), Life: fmt.Sprintf("%s %d %t", lifeOf(pod), published.Revision, c.lostTrust()), Pace: reports.Steadily,
 	}
 	switch {
-	case said.known && p.settled(pod.Name, said.report):
+	case said.known && c.settled(pod.Name, said.report):
 		target.Pace = reports.Once
 	case said.known && said.report.Reload.Failure != "" && said.report.Reload.Revision == published.Revision:
 		target.Pace = reports.Slower
@@ -197,25 +197,25 @@ const builtinRoles = 4
 
 // rolesOf is how many roles a node of the pod has at most, by what is configured now or
 // by what its server was started with.
-func (p *pass) rolesOf(pod *corev1.Pod) int {
-	return max(len(p.cluster.Listeners), len(pinOf(pod).Trust)) + builtinRoles
+func (c *desired) rolesOf(pod *corev1.Pod) int {
+	return max(len(c.cluster.Listeners), len(pinOf(pod).Trust)) + builtinRoles
 }
 
 // settled reports whether a pod is known to run on what its Secret publishes, so
 // that nothing can change in its report unless its container does.
-func (p *pass) settled(pod string, report publication.Report) bool {
-	published := p.publishedTo(pod)
+func (c *polled) settled(pod string, report publication.Report) bool {
+	published := c.publishedTo(pod)
 	if len(report.Loading) > 0 || report.Revision == 0 || report.Mounted == nil || report.Mounted.Revision != published.Revision {
 		return false
 	}
-	if _, is := p.companionOf(pod); is {
+	if _, is := c.companionOf(pod); is {
 		return len(rollout.LoadReasons(published, companion.Stores(), report)) == 0
 	}
-	i := slices.IndexFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
+	i := slices.IndexFunc(c.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
 	if i < 0 {
 		return true // it is leaving: nothing is published to it any more
 	}
-	return !deleting(published, report) && len(rollout.LoadReasons(published, p.listening(p.cluster.Nodes[i]), report)) == 0
+	return !deleting(published, report) && len(rollout.LoadReasons(published, c.listening(c.cluster.Nodes[i]), report)) == 0
 }
 
 // deleting reports whether the agent may still be about to delete the settings of
@@ -237,8 +237,8 @@ func hasDynamic(report publication.Report) bool {
 
 // listening are the stores of a node that a running server can be told to load: a
 // node that is no controller has the one of the control plane for its Raft client.
-func (p *pass) listening(node model.Node) []publication.Store {
-	return slices.DeleteFunc(p.cluster.Stores(node), func(s publication.Store) bool {
+func (c *desired) listening(node model.Node) []publication.Store {
+	return slices.DeleteFunc(c.cluster.Stores(node), func(s publication.Store) bool {
 		return s.Role == contract.ControlPlaneListener && !node.Roles.Controller
 	})
 }

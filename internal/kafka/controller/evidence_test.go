@@ -76,7 +76,7 @@ func TestThereAreAsManyRolesAsTheServerWasStartedWith(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &pass{cluster: model.Cluster{Listeners: make([]model.Listener, c.listeners)}}
+			p := &polled{desired: &desired{observation: &observation{}, cluster: model.Cluster{Listeners: make([]model.Listener, c.listeners)}}}
 			if got := p.addressOf(c.pod, nil).Roles; got != c.want {
 				t.Errorf("%d roles, want %d", got, c.want)
 			}
@@ -115,7 +115,7 @@ func TestAPodThatIsBeingRemovedIsWaitedForSinceItShouldHaveTerminated(t *testing
 	}
 }
 
-// Whatever is said in each pass is said of the same pod, so that nothing is written at rest.
+// Whatever is said in each reconcile is said of the same pod, so that nothing is written at rest.
 func TestTheReloadThatEndedLastIsTakenDown(t *testing.T) {
 	t.Parallel()
 	report := func(before, revision int64, since time.Duration) reports.Report[publication.Report] {
@@ -125,8 +125,8 @@ func TestTheReloadThatEndedLastIsTakenDown(t *testing.T) {
 		}
 		return known
 	}
-	p := passOf(smallKafka(), map[string]*corev1.Pod{})
-	p.secrets = map[string]corev1.Secret{}
+	c := clusterOf(smallKafka(), map[string]*corev1.Pod{})
+	c.secrets = map[string]corev1.Secret{}
 	published, err := publication.Publication{Revision: 4, PublishedAt: noon()}.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -140,12 +140,12 @@ func TestTheReloadThatEndedLastIsTakenDown(t *testing.T) {
 	}
 	for uid := range latest {
 		name := string(uid)
-		p.pods[name] = readyPod(name)
-		p.pods[name].UID = uid
-		p.secrets[name] = corev1.Secret{Data: map[string][]byte{agent.PublicationKey: published}}
+		c.pods[name] = readyPod(name)
+		c.pods[name].UID = uid
+		c.secrets[name] = corev1.Secret{Data: map[string][]byte{agent.PublicationKey: published}}
 	}
 	for range 20 {
-		if took := lastReload(p, latest); took != 20*time.Second {
+		if took := lastReload(c.polled, latest); took != 20*time.Second {
 			t.Fatalf("it took %s, want 20s", took)
 		}
 	}

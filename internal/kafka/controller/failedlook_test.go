@@ -120,7 +120,7 @@ func TestARaceThatAnActLosesAgainAndAgainIsTold(t *testing.T) {
 			}
 		}
 		if !told {
-			t.Errorf("each pass has lost a race, and nobody is told: %+v", l.livelyKafka(t).Status.Conditions)
+			t.Errorf("each reconcile has lost a race, and nobody is told: %+v", l.livelyKafka(t).Status.Conditions)
 		}
 	})
 }

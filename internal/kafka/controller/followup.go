@@ -28,40 +28,40 @@ import (
 const manualRollingUpdate = model.ManualRollingUpdateAnnotation
 
 // followUp does what comes after the nodes are as they should be.
-func (r *Reconciler) followUp(ctx context.Context, p *pass, acted *outcome) error {
-	if err := r.followEvidence(ctx, p); err != nil {
+func (r *Reconciler) followUp(ctx context.Context, c *applied, acted *outcome) error {
+	if err := r.followEvidence(ctx, c); err != nil {
 		return err
 	}
-	if len(acted.pending) > 0 || len(p.waitingFor(*acted)) > 0 {
+	if len(acted.pending) > 0 || len(c.waitingFor(*acted)) > 0 {
 		return nil
 	}
-	acted.version = p.cluster.Version.Name
-	return r.followVersion(ctx, p, acted)
+	acted.version = c.cluster.Version.Name
+	return r.followVersion(ctx, c, acted)
 }
 
 // followVersion raises the metadata version once all nodes run a version that
 // knows it. It asks Kafka only while the status does not say that it is done.
-func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome) error {
-	recorded := release.MetadataVersion(p.kafka.Status.KafkaMetadataVersion)
-	desired := p.cluster.Metadata.Desired
+func (r *Reconciler) followVersion(ctx context.Context, c *applied, acted *outcome) error {
+	recorded := release.MetadataVersion(c.kafka.Status.KafkaMetadataVersion)
+	desired := c.cluster.Metadata.Desired
 	if recorded != "" && recorded.Level() >= desired.Level() {
 		return nil
 	}
-	said := r.surveyOf(p, metadataQuestion())
+	said := r.surveyOf(c.observation, metadataQuestion())
 	switch err := said.unanswered[aboutMetadata]; {
 	case !said.isFresh:
 		acted.again = said.again
 		return nil
 	case err != nil:
-		p.retryVersion(acted, said.again, "read", fmt.Errorf("asking for the metadata version: %w", err))
+		c.retryVersion(acted, said.again, "read", fmt.Errorf("asking for the metadata version: %w", err))
 		return nil
 	}
 	current := said.metadata
-	if p.cluster.Metadata.Due(current, p.runningVersions()) {
-		err := r.raiseVersion(ctx, p, desired)
+	if c.cluster.Metadata.Due(current, c.runningVersions()) {
+		err := r.raiseVersion(ctx, c, desired)
 		switch {
 		case waitedFor(err):
-			p.retryVersion(acted, longestWait, "raised to "+string(desired), err)
+			c.retryVersion(acted, longestWait, "raised to "+string(desired), err)
 			return nil
 		case err != nil:
 			return fmt.Errorf("raising the metadata version to %s: %w", desired, err)
@@ -74,14 +74,14 @@ func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome)
 
 // retryVersion says what could not be done about the metadata version, and looks again
 // when it may be worthwhile.
-func (p *pass) retryVersion(acted *outcome, again time.Duration, done string, err error) {
+func (o *observation) retryVersion(acted *outcome, again time.Duration, done string, err error) {
 	acted.again = again
-	p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, model.ReasonMetadataVersion,
+	o.note("Kafka "+o.kafka.Namespace+"/"+o.kafka.Name, model.ReasonMetadataVersion,
 		"the metadata version could not be "+done+" yet; it is tried again: "+err.Error())
 }
 
-func (r *Reconciler) raiseVersion(ctx context.Context, p *pass, to release.MetadataVersion) error {
-	kafka, err := r.options.Connector.Admin(p.access())
+func (r *Reconciler) raiseVersion(ctx context.Context, c *applied, to release.MetadataVersion) error {
+	kafka, err := r.options.Connector.Admin(c.access())
 	if err != nil {
 		return err
 	}
@@ -90,10 +90,10 @@ func (r *Reconciler) raiseVersion(ctx context.Context, p *pass, to release.Metad
 }
 
 // runningVersions are the versions that the pods were made for.
-func (p *pass) runningVersions() []string {
-	versions := make([]string, 0, len(p.cluster.Nodes))
-	for _, node := range p.cluster.Nodes {
-		pod := p.pods[node.Pod]
+func (c *desired) runningVersions() []string {
+	versions := make([]string, 0, len(c.cluster.Nodes))
+	for _, node := range c.cluster.Nodes {
+		pod := c.pods[node.Pod]
 		versions = append(versions, pod.Annotations[model.KafkaVersionAnnotation])
 	}
 	return versions
@@ -102,68 +102,68 @@ func (p *pass) runningVersions() []string {
 // followEvidence brings the certificate annotations of pods in line with what
 // their servers have proven to have loaded: a container that restarted by itself
 // may have loaded more than its pod was made with.
-func (r *Reconciler) followEvidence(ctx context.Context, p *pass) error {
-	return errors.Join(r.followNodes(ctx, p), r.followCompanions(ctx, p))
+func (r *Reconciler) followEvidence(ctx context.Context, c *applied) error {
+	return errors.Join(r.followNodes(ctx, c), r.followCompanions(ctx, c.decided))
 }
 
-func (r *Reconciler) followNodes(ctx context.Context, p *pass) error {
-	return each(ctx, p.cluster.Nodes, func(node model.Node) error {
-		pod, exists := p.pods[node.Pod]
-		certificates, issued := p.nodes[node.Pod]
-		said := p.heard[node.Pod]
+func (r *Reconciler) followNodes(ctx context.Context, c *applied) error {
+	return each(ctx, c.cluster.Nodes, func(node model.Node) error {
+		pod, exists := c.pods[node.Pod]
+		certificates, issued := c.nodes[node.Pod]
+		said := c.heard[node.Pod]
 		if !exists || !issued || !said.known || pod.DeletionTimestamp != nil {
 			return nil
 		}
-		if len(rollout.LoadReasons(certificates.publication, p.cluster.Stores(node), said.report)) > 0 {
+		if len(rollout.LoadReasons(certificates.publication, c.cluster.Stores(node), said.report)) > 0 {
 			return nil
 		}
-		desired, err := p.podOf(node, certificates)
+		desired, err := c.podOf(node, certificates)
 		if err != nil || len(model.CertificateReasons(pod.Annotations, desired.Annotations)) == 0 {
 			return err
 		}
-		return r.followPod(ctx, p, pod, certificateAnnotations(desired.Annotations))
+		return r.followPod(ctx, c.observation, pod, certificateAnnotations(desired.Annotations))
 	})
 }
 
 // followCompanions writes on the pods of companions which certificate the first of them presents and which CA they trust,
 // once all have proven what they have loaded.
-func (r *Reconciler) followCompanions(ctx context.Context, p *pass) error {
-	return each(ctx, deployments(p.companions), func(d deployment) error {
+func (r *Reconciler) followCompanions(ctx context.Context, c *decided) error {
+	return each(ctx, deployments(c.companions), func(d deployment) error {
 		at := d[0]
-		chain := p.presents(at.Secret, at.certKey())
+		chain := c.presents(at.Secret, at.certKey())
 		if len(chain) == 0 {
 			return nil
 		}
 		desired := map[string]string{
-			model.ClusterCACertGenerationAnnotation: p.generationOf(chain, p.stored(at.Secret)).String(),
-			model.ClusterCAKeyGenerationAnnotation:  p.clusterCA.KeyGeneration.String(),
+			model.ClusterCACertGenerationAnnotation: c.generationOf(chain, c.stored(at.Secret)).String(),
+			model.ClusterCAKeyGenerationAnnotation:  c.clusterCA.KeyGeneration.String(),
 			model.ServerCertHashAnnotation:          pki.SHA1Name(chain[0]),
 		}
-		return each(ctx, podsOfDeployment(d.name(), p.others), func(pod *corev1.Pod) error {
-			if !d.isProvenIn(p, pod) || pod.DeletionTimestamp != nil || len(model.CertificateReasons(certificateAnnotations(pod.Annotations), desired)) == 0 {
+		return each(ctx, podsOfDeployment(d.name(), c.others), func(pod *corev1.Pod) error {
+			if !d.isProvenIn(c.polled, pod) || pod.DeletionTimestamp != nil || len(model.CertificateReasons(certificateAnnotations(pod.Annotations), desired)) == 0 {
 				return nil
 			}
-			return r.followPod(ctx, p, pod, desired)
+			return r.followPod(ctx, c.observation, pod, desired)
 		})
 	})
 }
 
 // isProvenIn reports whether every companion in a pod has proven that it has loaded what is published to it.
-func (d deployment) isProvenIn(p *pass, pod *corev1.Pod) bool {
+func (d deployment) isProvenIn(c *polled, pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(d, func(at accompanying) bool {
 		own, runs := at.PodOf(pod)
 		if !runs {
 			return true
 		}
-		said := p.heard[own.Name]
-		return !said.known || len(rollout.LoadReasons(p.published(at.Secret), companion.Stores(), said.report)) > 0
+		said := c.heard[own.Name]
+		return !said.known || len(rollout.LoadReasons(c.published(at.Secret), companion.Stores(), said.report)) > 0
 	})
 }
 
-func (r *Reconciler) followPod(ctx context.Context, p *pass, pod *corev1.Pod, annotations map[string]string) error {
+func (r *Reconciler) followPod(ctx context.Context, o *observation, pod *corev1.Pod, annotations map[string]string) error {
 	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).WithAnnotations(annotations)
-	if _, err := r.followers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
-		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+	if _, err := r.followers.Of(o.kafka.UID).Apply(ctx, intent, nil); err != nil {
+		return fmt.Errorf("Kafka %s/%s: %w", o.kafka.Namespace, o.kafka.Name, err)
 	}
 	return nil
 }
@@ -182,18 +182,18 @@ func certificateAnnotations(desired map[string]string) map[string]string {
 // spreadManualUpdates hands a request for a rolling update of a whole pod set to
 // each of its pods, and only then takes it off the set: a pod that is made again
 // has been served, so the request cannot be lost or served twice.
-func (r *Reconciler) spreadManualUpdates(ctx context.Context, p *pass) error {
-	return each(ctx, slices.Sorted(maps.Keys(p.podSets)), func(name string) error {
-		set := p.podSets[name]
+func (r *Reconciler) spreadManualUpdates(ctx context.Context, c *applied) error {
+	return each(ctx, slices.Sorted(maps.Keys(c.podSets)), func(name string) error {
+		set := c.podSets[name]
 		if !model.RestartRequested(set.Annotations) {
 			return nil
 		}
-		err := each(ctx, slices.Sorted(maps.Keys(p.pods)), func(podName string) error {
-			pod := p.pods[podName]
+		err := each(ctx, slices.Sorted(maps.Keys(c.pods)), func(podName string) error {
+			pod := c.pods[podName]
 			if !metav1.IsControlledBy(pod, &set) || model.RestartRequested(pod.Annotations) {
 				return nil
 			}
-			return r.annotatePod(ctx, p, podName)
+			return r.annotatePod(ctx, c.observation, podName)
 		})
 		if err != nil {
 			return err
@@ -202,8 +202,8 @@ func (r *Reconciler) spreadManualUpdates(ctx context.Context, p *pass) error {
 	})
 }
 
-func (r *Reconciler) annotatePod(ctx context.Context, p *pass, name string) error {
-	pod := p.pods[name]
+func (r *Reconciler) annotatePod(ctx context.Context, o *observation, name string) error {
+	pod := o.pods[name]
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]any{manualRollingUpdate: isTrue},
 	}})

@@ -58,20 +58,20 @@ func (e *foreignObjectsError) Error() string {
 
 // keepToOwn lets the cluster stand as it is while somebody else's object is where one of
 // its own should be. A cluster that is not there yet is not made.
-func (r *Reconciler) keepToOwn(ctx context.Context, p *pass) error {
-	if err := r.seekIntended(ctx, p); err != nil || len(p.foreign) == 0 {
+func (r *Reconciler) keepToOwn(ctx context.Context, c *desired) error {
+	if err := r.seekIntended(ctx, c); err != nil || len(c.foreign) == 0 {
 		return err
 	}
-	p.wake(p.now.Add(kube.Unwatched)) // nobody tells what becomes of them
-	if !p.stands() {
-		if !p.standOn() {
-			return &foreignObjectsError{cluster: p.kafka.Name, objects: p.foreign}
+	c.wake(c.now.Add(kube.Unwatched)) // nobody tells what becomes of them
+	if !c.stands() {
+		if !c.standOn() {
+			return &foreignObjectsError{cluster: c.kafka.Name, objects: c.foreign}
 		}
-		if err := r.seekIntended(ctx, p); err != nil { // of the cluster that stands
+		if err := r.seekIntended(ctx, c); err != nil { // of the cluster that stands
 			return err
 		}
 	}
-	p.occupied = &foreignObjectsError{cluster: p.kafka.Name, objects: p.foreign}
+	c.occupied = &foreignObjectsError{cluster: c.kafka.Name, objects: c.foreign}
 	return nil
 }
 
@@ -79,69 +79,69 @@ func (r *Reconciler) keepToOwn(ctx context.Context, p *pass) error {
 // written and that the observation does not show. One of our own, whose label was taken
 // off, is added to the observation; others are foreign. In the steady state the
 // observation shows everything, and nothing is asked.
-func (r *Reconciler) seekIntended(ctx context.Context, p *pass) error {
-	for _, id := range slices.Concat(p.intendedObjects(), r.companionObjects(p.cluster)) {
-		if p.isForeign(id) {
+func (r *Reconciler) seekIntended(ctx context.Context, c *desired) error {
+	for _, id := range slices.Concat(c.intendedObjects(), r.companionObjects(c.cluster)) {
+		if c.isForeign(id) {
 			continue
 		}
-		object := p.observed(id)
+		object := c.observed(id)
 		if object == nil {
 			found := metadataObject(id.kind.WithVersion(objectVersion))
-			exists, err := r.find(ctx, p.observation, id.name, found)
+			exists, err := r.find(ctx, c.observation, id.name, found)
 			if err != nil {
 				return err
 			}
 			if !exists {
 				continue
 			}
-			if err := r.admit(ctx, p, id, found); err != nil {
+			if err := r.admit(ctx, c.observation, id, found); err != nil {
 				return err
 			}
 			object = found
 		}
-		if !p.isOurs(object) || p.observed(id) == nil {
-			p.foreign = append(p.foreign, foreignObject{id, p.whose(object), another(object, p.observation) == nil && id.kind != podSetGroupKind()})
+		if !c.isOurs(object) || c.observed(id) == nil {
+			c.foreign = append(c.foreign, foreignObject{id, c.whose(object), another(object, c.observation) == nil && id.kind != podSetGroupKind()})
 		}
 	}
 	return nil
 }
 
 // admit adds an object of ours that no list has shown to the observation.
-func (r *Reconciler) admit(ctx context.Context, p *pass, id objectID, object *metav1.PartialObjectMetadata) error {
+func (r *Reconciler) admit(ctx context.Context, o *observation, id objectID, object *metav1.PartialObjectMetadata) error {
 	switch {
-	case !p.isOurs(object):
+	case !o.isOurs(object):
 		return nil
 	case id.kind == secretKind().GroupKind():
-		return r.seekSecret(ctx, p.observation, id.name)
+		return r.seekSecret(ctx, o, id.name)
 	case id.kind == podSetGroupKind():
-		return r.seekPodSet(ctx, p.observation, id.name)
+		return r.seekPodSet(ctx, o, id.name)
 	default:
-		p.objects[id] = object
+		o.objects[id] = object
 		return nil
 	}
 }
 
 // isForeign reports whether somebody else's object has been found to stand there.
-func (p *pass) isForeign(id objectID) bool {
-	return slices.ContainsFunc(p.foreign, func(o foreignObject) bool { return o.objectID == id })
+func (c *desired) isForeign(id objectID) bool {
+	return slices.ContainsFunc(c.foreign, func(o foreignObject) bool { return o.objectID == id })
 }
 
 // foreignSecrets are the Secrets of an authority that somebody else's stand in place of.
-func (p *pass) foreignSecrets(kind authorities.Kind) []string {
-	return slices.DeleteFunc(p.caSecrets(kind), func(name string) bool { return !p.isForeign(secretObject(name)) })
+func (c *desired) foreignSecrets(kind authorities.Kind) []string {
+	return slices.DeleteFunc(c.caSecrets(kind), func(name string) bool { return !c.isForeign(secretObject(name)) })
 }
 
 // comesBack reports whether a pod of the node that is made again finds all that it needs:
 // it is only restarted then.
-func (p *pass) comesBack(node model.Node) bool {
+func (c *desired) comesBack(node model.Node) bool {
 	return !slices.ContainsFunc([]objectID{
-		{podSetGroupKind(), p.cluster.Names.PodSet(node.Pool)},
+		{podSetGroupKind(), c.cluster.Names.PodSet(node.Pool)},
 		{configMapKind().GroupKind(), node.Pod},
 		secretObject(node.Pod),
-		{serviceAccountKind().GroupKind(), p.cluster.Names.Kafka()},
-		secretObject(authorities.Cluster.TrustedCertsSecret(p.kafka.Name)),
-		secretObject(authorities.Clients.TrustedCertsSecret(p.kafka.Name)),
-	}, p.isForeign)
+		{serviceAccountKind().GroupKind(), c.cluster.Names.Kafka()},
+		secretObject(authorities.Cluster.TrustedCertsSecret(c.kafka.Name)),
+		secretObject(authorities.Clients.TrustedCertsSecret(c.kafka.Name)),
+	}, c.isForeign)
 }
 
 func secretObject(name string) objectID { return objectID{secretKind().GroupKind(), name} }
@@ -165,31 +165,31 @@ func (o *observation) observed(id objectID) metav1.Object {
 	return nil
 }
 
-// intendedObjects are those that a cluster writes by name in the mode of the pass, and
+// intendedObjects are those that a cluster writes by name in the mode of the reconcile, and
 // those without which its pods do not come back.
-func (p *pass) intendedObjects() []objectID {
+func (c *desired) intendedObjects() []objectID {
 	ids := []objectID{
-		{configMapKind().GroupKind(), rotation.ConfigMapName(p.kafka.Name)},
-		secretObject(p.kafka.Name + operatorSecretSuffix),
+		{configMapKind().GroupKind(), rotation.ConfigMapName(c.kafka.Name)},
+		secretObject(c.kafka.Name + operatorSecretSuffix),
 	}
-	if !p.undisrupted {
-		ids = append(ids, disruptionObject(p.kafka.Name))
+	if !c.undisrupted {
+		ids = append(ids, disruptionObject(c.kafka.Name))
 	}
 	for _, kind := range kinds() {
-		for _, name := range p.writtenCASecrets(kind) {
+		for _, name := range c.writtenCASecrets(kind) {
 			ids = append(ids, secretObject(name))
 		}
 	}
-	for _, pool := range p.cluster.Pools {
-		ids = append(ids, objectID{podSetGroupKind(), p.cluster.Names.PodSet(pool.Name)})
+	for _, pool := range c.cluster.Pools {
+		ids = append(ids, objectID{podSetGroupKind(), c.cluster.Names.PodSet(pool.Name)})
 	}
-	for _, node := range p.cluster.Nodes {
+	for _, node := range c.cluster.Nodes {
 		ids = append(ids, secretObject(node.Pod), objectID{configMapKind().GroupKind(), node.Pod})
 	}
-	if p.stands() {
+	if c.stands() {
 		return ids
 	}
-	for _, object := range objectsOf(p.cluster) {
+	for _, object := range objectsOf(c.cluster) {
 		ids = append(ids, object.objectID)
 	}
 	return ids

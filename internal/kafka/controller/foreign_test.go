@@ -15,15 +15,15 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// beside is a pass over a cluster of no nodes, with a companion, beside objects.
-func beside(objects ...client.Object) (*Reconciler, *pass) {
+// beside is a reconcile over a cluster of no nodes, with a companion, beside objects.
+func beside(objects ...client.Object) (*Reconciler, *applied) {
 	live := fake.NewClientBuilder().WithReturnManagedFields().WithObjects(objects...).Build()
 	r := New(Options{Client: live, Live: live, Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion {
 		return []companion.Companion{{Name: "my-companion", Secret: "my-companion-certs"}}
 	}})
-	p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "1"}}, nil)
-	p.cluster = model.Cluster{Names: p.names()}
-	return r, p
+	c := clusterOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "1"}}, nil)
+	c.cluster = model.Cluster{Names: c.names()}
+	return r, c
 }
 
 func named(name string, labels map[string]string) metav1.ObjectMeta {
@@ -39,9 +39,9 @@ func TestObjectsOfOthersAreFoundBeforeAnythingIsWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, p := beside(object)
+			r, c := beside(object)
 
-			foreign, is := errors.AsType[*foreignObjectsError](r.keepToOwn(t.Context(), p))
+			foreign, is := errors.AsType[*foreignObjectsError](r.keepToOwn(t.Context(), c.desired))
 
 			if !is || len(foreign.objects) != 1 || foreign.objects[0].name != object.GetName() {
 				t.Errorf("found: %v, want %s", foreign, object.GetName())
@@ -75,7 +75,7 @@ func TestAStrangersConfigMapIsNoRecordOfADisruption(t *testing.T) {
 			if ofOthers(err) == c.ours || (record.Disruption != nil) != c.ours {
 				t.Errorf("the record is %+v, %v", record, err)
 			}
-			removing, err := r.removalInProgress(t.Context(), p)
+			removing, err := r.removalInProgress(t.Context(), p.desired)
 			if err != nil || removing != nobody && !c.ours {
 				t.Errorf("node %d is taken for leaving, %v", removing, err)
 			}

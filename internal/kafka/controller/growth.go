@@ -19,10 +19,10 @@ const growthPatience = 3 * time.Minute
 // growthReasons are the volumes of a node that have grown, and whose file systems
 // grow only when they are mounted the next time. A pod that was made since has
 // mounted them, whatever the claims still say.
-func (p *pass) growthReasons(node model.Node, pod *corev1.Pod) []rollout.Reason {
+func (c *desired) growthReasons(node model.Node, pod *corev1.Pod) []rollout.Reason {
 	var reasons []rollout.Reason
-	for _, wanted := range p.cluster.PersistentVolumeClaims(node) {
-		claim, exists := p.claims[*wanted.Name]
+	for _, wanted := range c.cluster.PersistentVolumeClaims(node) {
+		claim, exists := c.claims[*wanted.Name]
 		if !exists {
 			continue
 		}
@@ -30,8 +30,8 @@ func (p *pass) growthReasons(node model.Node, pod *corev1.Pod) []rollout.Reason 
 		if !waits || pod.CreationTimestamp.After(since) {
 			continue
 		}
-		if due := since.Add(growthPatience); p.now.Before(due) {
-			p.wake(due)
+		if due := since.Add(growthPatience); c.now.Before(due) {
+			c.wake(due)
 			continue
 		}
 		reasons = append(reasons, rollout.Reason{
@@ -53,8 +53,8 @@ func waitsForMount(claim *corev1.PersistentVolumeClaim) (since time.Time, waits 
 
 // keepsSize reports whether an error says no more than that a volume which exists is
 // refused to grow. A person has to see to it; everything else goes on.
-func (p *pass) keepsSize(object intended, err error) bool {
-	claim, exists := p.claims[object.name]
+func (o *observation) keepsSize(object intended, err error) bool {
+	claim, exists := o.claims[object.name]
 	if !exists || object.kind != claimKind().GroupKind() {
 		return false
 	}
@@ -62,7 +62,7 @@ func (p *pass) keepsSize(object intended, err error) bool {
 	if !errors.As(err, &answer) || !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return false
 	}
-	p.note("PersistentVolumeClaim "+claim.Name, model.ReasonStorage, fmt.Sprintf(
+	o.note("PersistentVolumeClaim "+claim.Name, model.ReasonStorage, fmt.Sprintf(
 		"the volume keeps its size of %s, because Kubernetes refuses the change: %s; change the size back, or allow volume expansion in the storage class",
 		claim.Spec.Resources.Requests.Storage(), answer.Status().Message))
 	return true

@@ -25,16 +25,16 @@ func growing(since time.Time) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// withClaim is a pass over a node with one claim.
-func withClaim(claim *corev1.PersistentVolumeClaim) (*pass, model.Node) {
-	p := passOf(smallKafka(), nil)
+// withClaim is a reconcile over a node with one claim.
+func withClaim(claim *corev1.PersistentVolumeClaim) (*applied, model.Node) {
+	c := clusterOf(smallKafka(), nil)
 	node := model.Node{Pool: "dual", Pod: "my-dual-0"}
-	p.cluster.Pools = []model.Pool{{Name: "dual", Volumes: []model.Volume{{Name: "data", Type: kafkav1.StoragePersistentClaim}}}}
-	p.claims = map[string]*corev1.PersistentVolumeClaim{}
+	c.cluster.Pools = []model.Pool{{Name: "dual", Volumes: []model.Volume{{Name: "data", Type: kafkav1.StoragePersistentClaim}}}}
+	c.claims = map[string]*corev1.PersistentVolumeClaim{}
 	if claim != nil {
-		p.claims["data-my-dual-0"] = claim
+		c.claims["data-my-dual-0"] = claim
 	}
-	return p, node
+	return c, node
 }
 
 func TestAPodIsRestartedForAVolumeThatItsKubeletDoesNotGrow(t *testing.T) {

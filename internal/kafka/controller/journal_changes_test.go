@@ -21,11 +21,11 @@ func TestAConditionOfWhichOnePartAloneChangesIsWrittenDownAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, written := logging()
-			p, now := passOf(smallKafka(), nil), before
+			p, now := clusterOf(smallKafka(), nil), before
 			p.kafka.Status.Conditions = []condition.Condition{before}
 			c.change(&now)
 
-			r.announce(p, []condition.Condition{now})
+			r.announce(p.observation, []condition.Condition{now})
 
 			if lines := linesOf(written); len(lines) != 1 || !strings.Contains(lines[0], c.says) {
 				t.Errorf("lines %q, want one with %q", lines, c.says)

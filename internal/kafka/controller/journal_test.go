@@ -157,7 +157,7 @@ func TestEachTransitionOfAConditionIsALineOfTheLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, written := logging()
-			p := passOf(smallKafka(), nil)
+			p := clusterOf(smallKafka(), nil)
 			p.kafka.Status.Conditions = test.before
 			for _, c := range test.after {
 				if name, _, found := strings.Cut(c.Message, ": "); found {
@@ -165,7 +165,7 @@ func TestEachTransitionOfAConditionIsALineOfTheLog(t *testing.T) {
 				}
 			}
 
-			r.announce(p, test.after)
+			r.announce(p.observation, test.after)
 
 			if diff := cmp.Diff(test.want, linesOf(written)); diff != "" {
 				t.Errorf("lines (-want +got):\n%s", diff)

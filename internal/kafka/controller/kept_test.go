@@ -225,13 +225,13 @@ func TestAPodIsTheSameToTheOperatorAsTheCacheKeepsItAndAsItIs(t *testing.T) {
 			change(pod)
 			left := kept(t, pod)
 			stores := []publication.Store{{Role: "replication-9091", Trust: contract.ClusterDomain}}
-			p := passOf(&kafkav1.Kafka{}, nil)
+			c := clusterOf(&kafkav1.Kafka{}, nil)
 			seen := func(pod *corev1.Pod) []any {
 				revision, readable := pinnedRevision(pod)
 				pool := model.KnownPool{}
 				addNode(&pool, pod, "my-dual")
 				return []any{
-					podOf(pod), containersOf(pod), witnessOf(pod, testimony{}), agentOf(p.cluster.Names, pod, nil), p.rolesOf(pod),
+					podOf(pod), containersOf(pod), witnessOf(pod, testimony{}), agentOf(c.cluster.Names, pod, nil), c.rolesOf(pod),
 					revision, readable, toldRevision(pod), givenTo(pod, stores), pool, model.IdlePodAnnotations(pod.Annotations), imagepull.Awaits(pod), imagepull.Cause(pod),
 					model.Reasons(pod.Annotations, nil), model.CertificateReasons(pod.Annotations, nil), metav1.GetControllerOf(pod).UID,
 				}
@@ -297,7 +297,7 @@ func TestThePodOfANodeWithALongPinIsReadByItsName(t *testing.T) {
 				},
 			})
 			r := New(Options{Client: fake.NewClientBuilder().WithObjects(cached).Build(), Live: api, Metrics: NewMetrics()})
-			p := passOverSets()
+			p := clusterWithSets()
 			set := setOf("x")
 			set.Spec.Pods, set.UID = nil, "set"
 			set.Annotations = map[string]string{model.NodesAnnotation: `{"ids":[0],"roles":["broker","controller"]}`}
@@ -322,23 +322,23 @@ func TestThePodOfANodeWithALongPinIsReadByItsName(t *testing.T) {
 	}
 }
 
-// What a pass reads past the cache is no larger than what it reads from it.
+// What a reconcile reads past the cache is no larger than what it reads from it.
 func TestPodsThatAreReadPastTheCacheAreLeftTheSame(t *testing.T) {
 	t.Parallel()
 	live := honestPod()
 	live.ResourceVersion = ""
 	api := fake.NewClientBuilder().WithObjects(live).Build()
 	r := New(Options{Client: api, Live: api, Metrics: NewMetrics()})
-	p := passOverSets()
+	c := clusterWithSets()
 	set := setOf("x")
 	set.UID = "set"
-	p.podSets["my-dual"] = *set
+	c.podSets["my-dual"] = *set
 
-	if err := r.readPods(t.Context(), p.observation, r.livePods); err != nil {
+	if err := r.readPods(t.Context(), c.observation, r.livePods); err != nil {
 		t.Fatal(err)
 	}
 
-	if diff := cmp.Diff(kept(t, live).Status, p.pods["my-dual-0"].Status); diff != "" || p.pods["my-dual-0"].Spec.Containers != nil {
+	if diff := cmp.Diff(kept(t, live).Status, c.pods["my-dual-0"].Status); diff != "" || c.pods["my-dual-0"].Spec.Containers != nil {
 		t.Errorf("(-as it is kept +as it is read):\n%s", diff)
 	}
 }
@@ -375,17 +375,17 @@ func TestAPodThatOnlyTheCacheStillShowsMakesNoNode(t *testing.T) {
 			if runs {
 				api = api.WithObjects(pods[1])
 			}
-			p := passOverSets()
+			c := clusterWithSets()
 			set := setOf("x")
 			set.Spec.Pods = nil
 			set.Annotations = map[string]string{model.NodesAnnotation: `{"ids":[0],"roles":["broker"]}`}
-			p.podSets["my-dual"] = *set
+			c.podSets["my-dual"] = *set
 
-			if err := New(Options{Client: cache, Live: api.Build(), Metrics: NewMetrics()}).observePods(t.Context(), p.observation); err != nil {
+			if err := New(Options{Client: cache, Live: api.Build(), Metrics: NewMetrics()}).observePods(t.Context(), c.observation); err != nil {
 				t.Fatal(err)
 			}
 
-			if nodes := p.nodesOf(set).NodeIDs; slices.Contains(nodes, 7) != runs || !slices.Contains(nodes, 0) {
+			if nodes := c.nodesOf(set).NodeIDs; slices.Contains(nodes, 7) != runs || !slices.Contains(nodes, 0) {
 				t.Errorf("the nodes are %v", nodes)
 			}
 		})
@@ -396,19 +396,19 @@ func TestTheCacheKeepsTheLabelsThatAreRead(t *testing.T) {
 	t.Parallel()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: named("data-my-dual-7", map[string]string{model.ClusterLabel: "my", model.PoolLabel: "dual"})}
 	beside := &corev1.Pod{ObjectMeta: named("my-beside-1", map[string]string{model.ClusterLabel: "my", model.NameLabel: "my-beside"})}
-	p := passOverSets()
-	p.claims = map[string]*corev1.PersistentVolumeClaim{claim.Name: kept(t, claim)}
-	p.others = []*corev1.Pod{kept(t, beside)}
+	c := clusterWithSets()
+	c.claims = map[string]*corev1.PersistentVolumeClaim{claim.Name: kept(t, claim)}
+	c.others = []*corev1.Pod{kept(t, beside)}
 	r := New(Options{Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion {
 		return []companion.Companion{{Name: "my-beside", Secret: "my-beside-certs"}}
 	}})
 
-	r.findCompanions(p)
+	r.findCompanions(c.polled)
 
-	if taken := p.taken()["dual"]; !slices.Equal(taken, []model.NodeID{7}) {
+	if taken := c.taken()["dual"]; !slices.Equal(taken, []model.NodeID{7}) {
 		t.Errorf("ids of the pool are %v, and a claim has the data of 7", taken)
 	}
-	if len(p.companions[0].pods) != 1 {
+	if len(c.companions[0].pods) != 1 {
 		t.Error("the pod of a companion is not found")
 	}
 }

@@ -75,31 +75,31 @@ type leaf struct {
 
 // settleLeaf keeps the stored leaf or has a new one issued. A stored leaf stays while its issuer has not issued another
 // one. The result is false without one, or where an object of another owner has the name of the Secret.
-func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafRequest) (leaf, bool, error) {
-	if p.isForeign(secretObject(request.secret)) {
+func (r *Reconciler) settleLeaf(ctx context.Context, c *applied, request leafRequest) (leaf, bool, error) {
+	if c.isForeign(secretObject(request.secret)) {
 		return leaf{}, false, nil
 	}
-	stored := p.stored(request.secret)
+	stored := c.stored(request.secret)
 	present := authority.StoredLeaf{Certificates: stored.Data[request.certKey], Key: stored.Data[request.keyKey]}
-	in := authority.LeafInput{Stored: present, Want: p.wantedLeaf(request, present), Window: p.window, Waits: request.waits, Now: p.now}
+	in := authority.LeafInput{Stored: present, Want: c.wantedLeaf(request, present), Window: c.window, Waits: request.waits, Now: c.now}
 	decide := r.heldLeaf
-	if issuanceOf(p) == trust.Offered {
+	if issuanceOf(c.decided) == trust.Offered {
 		decide = r.offeredLeaf
 	}
-	decision := decide(ctx, p, request, in)
+	decision := decide(ctx, c, request, in)
 	if err := ctx.Err(); err != nil {
 		return leaf{}, false, fmt.Errorf("issuing the certificate of Secret %s: %w", request.secret, err)
 	}
-	p.wake(decision.RenewalAt)
-	p.wake(decision.Until)
-	p.noteLeaf(request, decision)
+	c.wake(decision.RenewalAt)
+	c.wake(decision.Until)
+	c.noteLeaf(request, decision)
 	if decision.Leaf == nil {
 		return leaf{}, false, nil
 	}
 	if decision.Act == authority.AdoptLeaf {
-		p.issued[request.secret] = decision // it is told of once it is written
+		c.issued[request.secret] = decision // it is told of once it is written
 	}
-	settled := leaf{Leaf: *decision.Leaf, generation: p.generationOf(decision.Leaf.Chain, stored)}
+	settled := leaf{Leaf: *decision.Leaf, generation: c.generationOf(decision.Leaf.Chain, stored)}
 	if offered := decision.State.Offered; offered != nil {
 		settled.offered = offered.StoredLeaf
 	}
@@ -107,23 +107,23 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 }
 
 // heldLeaf keeps the stored leaf, or has another one signed by a key that is held.
-func (r *Reconciler) heldLeaf(ctx context.Context, p *pass, request leafRequest, in authority.LeafInput) authority.LeafDecision {
+func (r *Reconciler) heldLeaf(ctx context.Context, c *applied, request leafRequest, in authority.LeafInput) authority.LeafDecision {
 	decision := authority.DecideLeaf(in)
 	if decision.Act == authority.ReissueLeaf {
-		in.Answer = askOf(ctx, r.options.Issuer(in.Want.Authority), p, request, in.Want)
+		in.Answer = askOf(ctx, r.options.Issuer(in.Want.Authority), c.observation, request, in.Want)
 		decision = authority.DecideLeaf(in)
 	}
 	return decision
 }
 
 // wantedLeaf is the leaf as it shall be, with what is presented along with it.
-func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) authority.WantedLeaf {
-	spec := model.CASpec(p.caSpec(authorities.Cluster)).Usable()
+func (c *decided) wantedLeaf(request leafRequest, present authority.StoredLeaf) authority.WantedLeaf {
+	spec := model.CASpec(c.caSpec(authorities.Cluster)).Usable()
 	want := authority.WantedLeaf{
 		Subject: request.subject, SANs: request.sans, Key: spec.LeafKey(),
 		Usages: pki.BothUsages(), Validity: spec.Validity(), Renewal: spec.Renewal(),
 	}
-	signer, found := p.clusterCA.signer(request.identity.Signer)
+	signer, found := c.clusterCA.signer(request.identity.Signer)
 	if !found {
 		return want
 	}
@@ -132,11 +132,11 @@ func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) aut
 	if err != nil {
 		stored = nil
 	}
-	if p.clusterCA.Held {
+	if c.clusterCA.Held {
 		want.Chain = afterLeaf(stored) // nobody can tell what else belongs there
 		return want
 	}
-	want.Chain = p.clusterCA.SentAlong(request.identity, stored)
+	want.Chain = c.clusterCA.SentAlong(request.identity, stored)
 	if spec.Source == authority.UserProvided {
 		presents := signer.Presents()
 		among := func(cross *x509.Certificate) bool { return slices.ContainsFunc(presents, cross.Equal) }
@@ -155,29 +155,29 @@ func afterLeaf(chain []*x509.Certificate) []*x509.Certificate {
 
 // generationOf is what annotations say of a leaf that stays: the generation of
 // the CA that signed it, or what they said so far.
-func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) authority.Generation {
-	if target := p.clusterCA.Target(); target != nil && issuanceOf(p) == trust.Offered && pki.Verify(chain, []*x509.Certificate{target}, p.now) == nil {
-		return p.clusterCA.GenerationOf(target)
+func (c *decided) generationOf(chain []*x509.Certificate, stored authority.Stored) authority.Generation {
+	if target := c.clusterCA.Target(); target != nil && issuanceOf(c) == trust.Offered && pki.Verify(chain, []*x509.Certificate{target}, c.now) == nil {
+		return c.clusterCA.GenerationOf(target)
 	}
-	for _, ca := range p.clusterCA.Keys {
+	for _, ca := range c.clusterCA.Keys {
 		if pki.IssuedBy(chain[0], ca.Certificate()) {
-			return p.clusterCA.GenerationOf(ca.Certificate())
+			return c.clusterCA.GenerationOf(ca.Certificate())
 		}
 	}
 	return generation(stored.Annotations[authorities.ClusterCertGenerationAnnotation])
 }
 
 // leafAnnotations are those of a Secret with a leaf. One that an issuer has offered is named by its hash, too.
-func leafAnnotations(p *pass, l leaf) map[string]string {
+func leafAnnotations(c *decided, l leaf) map[string]string {
 	annotations := map[string]string{authorities.ClusterCertGenerationAnnotation: l.generation.String()}
-	if issuanceOf(p) == trust.Offered {
+	if issuanceOf(c) == trust.Offered {
 		annotations[model.ServerCertHashAnnotation] = pki.SHA1Name(l.Chain[0])
 	}
 	return annotations
 }
 
 // noteLeaf tells people about a leaf that is due and is not issued yet.
-func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
+func (c *decided) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 	object := "Secret " + request.secret
 	switch decision.Act {
 	case authority.PostponeLeaf:
@@ -185,13 +185,13 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 		if !decision.Until.IsZero() {
 			message += ", or at " + decision.Until.UTC().Format(time.RFC3339) + " at the latest"
 		}
-		p.note(object, reasonCertificatePostponed, message)
+		c.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:
 		if decision.State.Request.Status == authority.RequestPending {
-			p.wake(p.now.Add(issuerPause))
+			c.wake(c.now.Add(issuerPause))
 		}
-		reason, message := whyHeld(p.kafka.Name, decision, p.clusterCA.ofKeys(request.identity.Signer))
-		p.note(object, reason, message)
+		reason, message := whyHeld(c.kafka.Name, decision, c.clusterCA.ofKeys(request.identity.Signer))
+		c.note(object, reason, message)
 	case authority.KeepLeaf, authority.ReissueLeaf, authority.RechainLeaf, authority.AdoptLeaf:
 	}
 }
@@ -227,10 +227,10 @@ func signAgain(signers []*x509.Certificate) string {
 
 // askOf asks an issuer for a leaf. What fails at the issuer may pass by itself: the request is pending then, and the
 // certificates of others are written.
-func askOf(ctx context.Context, signs issuer.Issuer, p *pass, request leafRequest, want authority.WantedLeaf) issuer.Outcome {
-	outcome, err := signs.Issue(ctx, request.of(want, p.now))
+func askOf(ctx context.Context, signs issuer.Issuer, o *observation, request leafRequest, want authority.WantedLeaf) issuer.Outcome {
+	outcome, err := signs.Issue(ctx, request.of(want, o.now))
 	if err != nil {
-		return issuer.Pending{Since: p.now, Why: err.Error()}
+		return issuer.Pending{Since: o.now, Why: err.Error()}
 	}
 	return outcome
 }
@@ -245,38 +245,38 @@ func (r leafRequest) of(want authority.WantedLeaf, now time.Time) issuer.Request
 }
 
 // applyOperatorIdentity writes the operator's own certificate.
-func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
-	name := p.kafka.Name + operatorSecretSuffix
-	identity, labels := p.operatorIdentity(), p.cluster.ComponentLabels(model.OperatorComponent())
-	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
+func (r *Reconciler) applyOperatorIdentity(ctx context.Context, c *applied) error {
+	name := c.kafka.Name + operatorSecretSuffix
+	identity, labels := c.operatorIdentity(), c.cluster.ComponentLabels(model.OperatorComponent())
+	settled, found, err := r.settleLeaf(ctx, c, leafRequest{
 		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey, labels: labels,
 		subject:  pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
-		identity: identity, interim: operatorInterim(p), waits: p.clusterCA.whyUnsettled(identity.Signer),
+		identity: identity, interim: operatorInterim(c.decided), waits: c.clusterCA.whyUnsettled(identity.Signer),
 	})
 	if err != nil || !found {
-		p.keepIdentity(name)
+		c.keepIdentity(name)
 		return err
 	}
-	err = r.writeSecret(ctx, p, kube.SecretIntent{
-		Namespace: p.kafka.Namespace, Name: name,
+	err = r.writeSecret(ctx, c, kube.SecretIntent{
+		Namespace: c.kafka.Namespace, Name: name,
 		Labels:      labels,
-		Annotations: leafAnnotations(p, settled),
-		Owners:      ownerReferences(&p.kafka),
+		Annotations: leafAnnotations(c.decided, settled),
+		Owners:      ownerReferences(&c.kafka),
 		Data:        map[string][]byte{operatorCertKey: settled.Certificates, operatorKeyKey: settled.Key},
 	})
 	if err != nil {
-		p.keepIdentity(name)
+		c.keepIdentity(name)
 		return err
 	}
-	p.operator, err = identityOf(settled.Certificates, settled.Key)
+	c.operator, err = identityOf(settled.Certificates, settled.Key)
 	return err
 }
 
 // keepIdentity leaves the operator the identity that is stored, if there is one.
-func (p *pass) keepIdentity(secret string) {
-	data := p.secrets[secret].Data
+func (c *applied) keepIdentity(secret string) {
+	data := c.secrets[secret].Data
 	if stored, err := identityOf(data[operatorCertKey], data[operatorKeyKey]); err == nil {
-		p.operator = stored
+		c.operator = stored
 	}
 }
 
@@ -302,13 +302,13 @@ func (d *domain) whyUnsettled(key trust.KeyID) string {
 // operatorIdentity is who signs the operator's own leaf. One that is lost, or of a CA
 // that nobody knows, cuts the operator off already: if who should sign the next one
 // cannot, whoever can does, and agents know the leaf by what is published to them.
-func (p *pass) operatorIdentity() trust.Identity {
-	d := &p.clusterCA
+func (c *decided) operatorIdentity() trust.Identity {
+	d := &c.clusterCA
 	planned := d.Plan.Publications[evidence.OperatorMember].Identity
 	if _, signs := d.signer(planned.Signer); signs {
 		return planned
 	}
-	chain := p.presents(p.kafka.Name+operatorSecretSuffix, operatorCertKey)
+	chain := c.presents(c.kafka.Name+operatorSecretSuffix, operatorCertKey)
 	isOf := func(ca *x509.Certificate) bool { return pki.IssuedBy(chain[0], ca) }
 	if len(chain) > 0 && slices.ContainsFunc(d.Known, isOf) {
 		return planned
@@ -318,13 +318,13 @@ func (p *pass) operatorIdentity() trust.Identity {
 
 // operatorInterim are the keys of which the operator may be given a leaf until the planned one. One that is lost cuts it
 // off already: it takes what there is, and agents know the leaf by what is published to them.
-func operatorInterim(p *pass) []trust.KeyID {
-	data := p.secrets[p.kafka.Name+operatorSecretSuffix].Data
+func operatorInterim(c *decided) []trust.KeyID {
+	data := c.secrets[c.kafka.Name+operatorSecretSuffix].Data
 	if _, err := identityOf(data[operatorCertKey], data[operatorKeyKey]); err == nil {
-		return p.clusterCA.Plan.Interim[evidence.OperatorMember]
+		return c.clusterCA.Plan.Interim[evidence.OperatorMember]
 	}
-	keys := make([]trust.KeyID, 0, len(p.clusterCA.Known))
-	for _, cert := range p.clusterCA.Known {
+	keys := make([]trust.KeyID, 0, len(c.clusterCA.Known))
+	for _, cert := range c.clusterCA.Known {
 		keys = append(keys, evidence.KeyID(cert))
 	}
 	return keys

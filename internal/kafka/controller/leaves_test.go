@@ -12,7 +12,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
-	decided "github.com/keyturn/keyturn/internal/domain"
+	domains "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
@@ -22,19 +22,19 @@ import (
 // leafSecret is the Secret of the node that the tests here are about.
 const leafSecret = "my-dual-0"
 
-// signing is a pass over a cluster whose cluster CA is the first of the authorities, with
+// signing is a reconcile over a cluster whose cluster CA is the first of the authorities, with
 // the keys of all.
-func signing(cas ...pki.Authority) *pass {
+func signing(cas ...pki.Authority) *applied {
 	kafka := smallKafka()
 	kafka.Spec.ClusterCa = &kafkav1.CertificateAuthority{KeyAlgorithm: kafkav1.KeyAlgorithm(pki.ECDSA), ValidityDays: new(int32(100)), RenewalDays: new(int32(30))}
-	p := passOf(kafka, nil)
-	p.secrets, p.issued = map[string]corev1.Secret{}, map[string]authority.LeafDecision{}
-	p.window = authority.Window{Open: true}
-	p.clusterCA.Keys, p.clusterCA.Certificate, p.clusterCA.CertGeneration = cas, cas[0].Certificate(), 4
+	c := clusterOf(kafka, nil)
+	c.secrets, c.issued = map[string]corev1.Secret{}, map[string]authority.LeafDecision{}
+	c.window = authority.Window{Open: true}
+	c.clusterCA.Keys, c.clusterCA.Certificate, c.clusterCA.CertGeneration = cas, cas[0].Certificate(), 4
 	for _, ca := range cas {
-		p.clusterCA.Known = append(p.clusterCA.Known, ca.Certificate())
+		c.clusterCA.Known = append(c.clusterCA.Known, ca.Certificate())
 	}
-	return p
+	return c
 }
 
 func leafBy(ca pki.Authority) leafRequest {
@@ -44,19 +44,19 @@ func leafBy(ca pki.Authority) leafRequest {
 	}
 }
 
-func settled(t *testing.T, p *pass, request leafRequest) (leaf, bool) {
+func settled(t *testing.T, c *applied, request leafRequest) (leaf, bool) {
 	t.Helper()
 	r := New(Options{Metrics: NewMetrics()})
-	got, found, err := r.settleLeaf(t.Context(), p, request)
+	got, found, err := r.settleLeaf(t.Context(), c, request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return got, found
 }
 
-// keep stores a leaf as a pass writes it, with other certificates after it.
-func (p *pass) keep(l leaf, after ...*x509.Certificate) {
-	p.secrets[leafSecret] = corev1.Secret{Data: map[string][]byte{
+// keep stores a leaf as a reconcile writes it, with other certificates after it.
+func (c *applied) keep(l leaf, after ...*x509.Certificate) {
+	c.secrets[leafSecret] = corev1.Secret{Data: map[string][]byte{
 		"crt": slices.Concat(l.Certificates, pki.EncodeBundle(after...)), "key": l.Key,
 	}}
 }
@@ -64,29 +64,29 @@ func (p *pass) keep(l leaf, after ...*x509.Certificate) {
 func TestALeafThatIsMissingIsIssuedAndStays(t *testing.T) {
 	t.Parallel()
 	ca := pkitest.CA(t, "cluster", noon())
-	p := signing(ca)
+	c := signing(ca)
 
-	first, found := settled(t, p, leafBy(ca))
+	first, found := settled(t, c, leafBy(ca))
 
 	if !found || !pki.IssuedBy(first.Chain[0], ca.Certificate()) || first.generation != 4 {
 		t.Fatalf("found %t, a leaf of generation %s", found, first.generation)
 	}
-	if decision, told := p.issued[leafSecret]; !told || decision.Reason != authority.LeafMissing {
+	if decision, told := c.issued[leafSecret]; !told || decision.Reason != authority.LeafMissing {
 		t.Errorf("it is told of as %s", decision.Reason)
 	}
 
-	p = signing(ca)
-	p.keep(first)
-	again, found := settled(t, p, leafBy(ca))
+	c = signing(ca)
+	c.keep(first)
+	again, found := settled(t, c, leafBy(ca))
 
 	if !found || !bytes.Equal(again.Certificates, first.Certificates) || !bytes.Equal(again.Key, first.Key) || again.generation != 4 {
 		t.Errorf("found %t, and it is another one of generation %s", found, again.generation)
 	}
-	if len(p.issued) > 0 || len(p.notes) > 0 {
-		t.Errorf("told are %v and %v", p.issued, p.notes)
+	if len(c.issued) > 0 || len(c.notes) > 0 {
+		t.Errorf("told are %v and %v", c.issued, c.notes)
 	}
-	if renewal := first.Chain[0].NotAfter.AddDate(0, 0, -30); !slices.Equal(p.wakeAt, []time.Time{renewal}) {
-		t.Errorf("it is looked at again at %v, want %s", p.wakeAt, renewal)
+	if renewal := first.Chain[0].NotAfter.AddDate(0, 0, -30); !slices.Equal(c.wakeAt, []time.Time{renewal}) {
+		t.Errorf("it is looked at again at %v, want %s", c.wakeAt, renewal)
 	}
 }
 
@@ -130,25 +130,25 @@ func TestALeafThatNobodyCanSignStaysAndSaysWhatToDo(t *testing.T) {
 	p := signing(ca)
 	first, _ := settled(t, p, leafBy(ca))
 	for name, c := range map[string]struct {
-		change func(p *pass, request *leafRequest)
+		change func(p *applied, request *leafRequest)
 		found  bool
 		says   string
 	}{
 		"it is missing": {
-			func(p *pass, request *leafRequest) {
+			func(p *applied, request *leafRequest) {
 				request.identity = leafBy(other).identity
 				delete(p.secrets, leafSecret)
 			},
 			false, "the certificate is missing, and none can be issued that other nodes trust",
 		},
 		"it is for another name": {
-			func(_ *pass, request *leafRequest) {
+			func(_ *applied, request *leafRequest) {
 				request.identity, request.sans = leafBy(other).identity, pki.SANs{DNS: []string{"another.kafka.svc"}}
 			},
 			true, "the existing one stays in use",
 		},
 		"it is due, and has to wait for others": {
-			func(p *pass, request *leafRequest) {
+			func(p *applied, request *leafRequest) {
 				p.now, request.waits = noon().AddDate(0, 0, 71), "it waits until all nodes use the same CA"
 			},
 			true, "it waits until all nodes use the same CA",
@@ -175,10 +175,10 @@ func TestALeafThatNobodyCanSignStaysAndSaysWhatToDo(t *testing.T) {
 func TestNothingIsIssuedForASecretOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	ca := pkitest.CA(t, "cluster", noon())
-	p := signing(ca)
-	p.foreign = []foreignObject{{objectID: secretObject(leafSecret)}}
-	if _, found := settled(t, p, leafBy(ca)); found || len(p.issued) > 0 || len(p.notes) > 0 {
-		t.Errorf("found %t, issued are %v, said is %v", found, p.issued, p.notes)
+	c := signing(ca)
+	c.foreign = []foreignObject{{objectID: secretObject(leafSecret)}}
+	if _, found := settled(t, c, leafBy(ca)); found || len(c.issued) > 0 || len(c.notes) > 0 {
+		t.Errorf("found %t, issued are %v, said is %v", found, c.issued, c.notes)
 	}
 }
 
@@ -194,16 +194,16 @@ func TestWhatIsPresentedAfterALeafChangesWithoutANewLeaf(t *testing.T) {
 	first, _ := settled(t, p, leafBy(ca))
 	own := false
 	for name, c := range map[string]struct {
-		change func(p *pass)
+		change func(p *applied)
 		after  []*x509.Certificate
 		want   []*x509.Certificate
 	}{
-		"something is there that nobody needs": {func(*pass) {}, []*x509.Certificate{root.Certificate()}, nil},
+		"something is there that nobody needs": {func(*applied) {}, []*x509.Certificate{root.Certificate()}, nil},
 		"the CA is refused, so nobody can tell": {
-			func(p *pass) { p.clusterCA.Held = true }, []*x509.Certificate{root.Certificate()}, []*x509.Certificate{root.Certificate()},
+			func(p *applied) { p.clusterCA.Held = true }, []*x509.Certificate{root.Certificate()}, []*x509.Certificate{root.Certificate()},
 		},
 		"the CA is a user's and below another": {
-			func(p *pass) { p.kafka.Spec.ClusterCa.GenerateCertificateAuthority = &own }, nil, []*x509.Certificate{ca.Certificate()},
+			func(p *applied) { p.kafka.Spec.ClusterCa.GenerateCertificateAuthority = &own }, nil, []*x509.Certificate{ca.Certificate()},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,19 +233,19 @@ func TestWhatTheOldCAHasSignedIsPresentedAfterALeaf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, request := signing(ca, old), leafBy(ca)
-	p.clusterCA.Crosses, p.clusterCA.Snapshot.Now = []*x509.Certificate{cross}, noon()
+	c, request := signing(ca, old), leafBy(ca)
+	c.clusterCA.Crosses, c.clusterCA.Snapshot.Now = []*x509.Certificate{cross}, noon()
 	request.identity.Cross = []trust.KeyID{evidence.KeyID(old.Certificate())}
 
-	first, _ := settled(t, p, request)
+	first, _ := settled(t, c, request)
 	if len(first.Chain) != 2 || !first.Chain[1].Equal(cross) {
 		t.Fatalf("%d certificates are presented, want the leaf and the cross certificate", len(first.Chain))
 	}
 
 	// The old CA is gone, and nobody but the node has what it had signed.
-	p.keep(first)
-	p.clusterCA.Crosses = nil
-	if again, _ := settled(t, p, request); !bytes.Equal(again.Certificates, first.Certificates) {
+	c.keep(first)
+	c.clusterCA.Crosses = nil
+	if again, _ := settled(t, c, request); !bytes.Equal(again.Certificates, first.Certificates) {
 		t.Errorf("%d certificates are presented then, want the same", len(again.Chain))
 	}
 }
@@ -261,12 +261,12 @@ func TestTheOperatorKeepsItsCertificateWhereNoneIsIssued(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := signing(ca)
-			p.secrets[secret], p.foreign = corev1.Secret{Data: data}, []foreignObject{{objectID: secretObject(secret)}}
+			c := signing(ca)
+			c.secrets[secret], c.foreign = corev1.Secret{Data: data}, []foreignObject{{objectID: secretObject(secret)}}
 
-			err := New(Options{Metrics: NewMetrics()}).applyOperatorIdentity(t.Context(), p)
+			err := New(Options{Metrics: NewMetrics()}).applyOperatorIdentity(t.Context(), c)
 
-			leaves := p.operator.leaves()
+			leaves := c.operator.leaves()
 			if kept := len(leaves) == 1 && leaves[0].Equal(own.Chain[0]); err != nil || kept != (data != nil) || len(leaves) > 1 {
 				t.Errorf("it is known by %d certificates (%v)", len(leaves), err)
 			}
@@ -314,7 +314,7 @@ func TestTheOperatorsLeafIsSignedByWhoCanIfItIsLost(t *testing.T) {
 func TestTheOperatorsLeafWaitsUntilAllUseTheCAOfItsSigner(t *testing.T) {
 	t.Parallel()
 	const waits = "it waits until all nodes use the same CA"
-	d := &domain{Decided: decided.Decided{Plan: trust.Plan{States: map[trust.AnchorID]trust.State{"old": trust.InUseAny, "renewed": trust.InUseAll, "new": trust.TrustedUnused}}}}
+	d := &domain{Decided: domains.Decided{Plan: trust.Plan{States: map[trust.AnchorID]trust.State{"old": trust.InUseAny, "renewed": trust.InUseAll, "new": trust.TrustedUnused}}}}
 	d.Snapshot.Anchors = []trust.Anchor{{ID: "old", Key: "1"}, {ID: "renewed", Key: "1"}, {ID: "new", Key: "2"}}
 	for key, want := range map[trust.KeyID]string{"1": "", "2": waits, "3": waits} {
 		if got := d.whyUnsettled(key); got != want {

@@ -42,9 +42,9 @@ func (a answer) Issue(ctx context.Context, request issuer.Request) (issuer.Outco
 }
 
 // answering is a reconciler whose issuer gives the answer, beside the Secrets that p has read.
-func answering(a answer, p *pass) *Reconciler {
+func answering(a answer, c *applied) *Reconciler {
 	stored := fake.NewClientBuilder().WithReturnManagedFields()
-	for _, secret := range p.secrets {
+	for _, secret := range c.secrets {
 		if secret.Name != "" {
 			stored.WithObjects(&secret)
 		}
@@ -83,25 +83,25 @@ func TestALeafThatIsNotIssuedLeavesTheStoredOneAsItIs(t *testing.T) {
 	own, others := cross(ca), cross(next)
 	first, _ := settled(t, signing(ca), leafBy(ca))
 	for situation, c := range map[string]struct {
-		change func(p *pass, request *leafRequest)
+		change func(p *applied, request *leafRequest)
 		// after is what the Secret shall hold after the leaf; found is false where it holds no leaf to keep.
 		after []*x509.Certificate
 		found bool
 	}{
-		"another CA shall sign, whose cross certificate is presented": {func(_ *pass, request *leafRequest) {
+		"another CA shall sign, whose cross certificate is presented": {func(_ *applied, request *leafRequest) {
 			request.identity = trust.Identity{Signer: evidence.KeyID(next.Certificate()), Cross: ofOld}
 		}, []*x509.Certificate{own}, true},
-		"its own CA shall sign, and another chain is presented": {func(_ *pass, request *leafRequest) {
+		"its own CA shall sign, and another chain is presented": {func(_ *applied, request *leafRequest) {
 			request.sans = pki.SANs{DNS: []string{"another.kafka.svc"}}
 		}, nil, true},
-		"its own CA shall sign, and the chain stays": {func(_ *pass, request *leafRequest) {
+		"its own CA shall sign, and the chain stays": {func(_ *applied, request *leafRequest) {
 			request.sans, request.identity.Cross = pki.SANs{DNS: []string{"another.kafka.svc"}}, ofOld
 		}, []*x509.Certificate{own}, true},
-		"it has expired": {func(p *pass, request *leafRequest) {
+		"it has expired": {func(p *applied, request *leafRequest) {
 			p.now, request.identity.Cross = first.Chain[0].NotAfter.Add(1), ofOld
 		}, []*x509.Certificate{own}, true},
-		"it is missing": {func(p *pass, _ *leafRequest) { delete(p.secrets, leafSecret) }, nil, false},
-		"its key is another one": {func(p *pass, _ *leafRequest) {
+		"it is missing": {func(p *applied, _ *leafRequest) { delete(p.secrets, leafSecret) }, nil, false},
+		"its key is another one": {func(p *applied, _ *leafRequest) {
 			p.secrets[leafSecret].Data["key"] = ca.Key().PEM()
 		}, nil, false},
 	} {
@@ -142,12 +142,12 @@ func TestAnIssuerThatMayAnswerLaterIsAskedAgain(t *testing.T) {
 	for name, want := range map[string]bool{"it is pending": true, "it is denied": false, "the issuer fails": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := signing(ca)
-			if _, _, err := answering(unissued()[name], p).settleLeaf(t.Context(), p, leafBy(ca)); err != nil {
+			c := signing(ca)
+			if _, _, err := answering(unissued()[name], c).settleLeaf(t.Context(), c, leafBy(ca)); err != nil {
 				t.Fatal(err)
 			}
-			if got := slices.Contains(p.wakeAt, noon().Add(issuerPause)); got != want {
-				t.Errorf("it is looked at again at %v", p.wakeAt)
+			if got := slices.Contains(c.wakeAt, noon().Add(issuerPause)); got != want {
+				t.Errorf("it is looked at again at %v", c.wakeAt)
 			}
 		})
 	}
@@ -156,27 +156,27 @@ func TestAnIssuerThatMayAnswerLaterIsAskedAgain(t *testing.T) {
 func TestAReconcileThatIsCancelledIsNotAnAnswerOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	ca := pkitest.CA(t, "cluster", noon())
-	p := signing(ca)
+	c := signing(ca)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := answering(unissued()["the issuer fails"], p).settleLeaf(ctx, p, leafBy(ca)); err == nil || len(p.notes) > 0 {
-		t.Errorf("got %v, said is %v", err, p.notes)
+	if _, _, err := answering(unissued()["the issuer fails"], c).settleLeaf(ctx, c, leafBy(ca)); err == nil || len(c.notes) > 0 {
+		t.Errorf("got %v, said is %v", err, c.notes)
 	}
 }
 
 // waiting is a cluster of two nodes whose leaves are to be signed by the next CA, which all members are to trust
 // beside the present one. Secrets hold leaves of the present CA.
-func waiting(t *testing.T, secrets ...leafRequest) (*pass, []string, map[string]leaf) {
+func waiting(t *testing.T, secrets ...leafRequest) (*applied, []string, map[string]leaf) {
 	t.Helper()
 	ca, next := pkitest.CA(t, "cluster", noon()), pkitest.CA(t, "next", noon())
-	p := signing(ca, next)
-	p.cluster, p.clusterCA.kind = ofNodes(t, 2, nil), "Cluster"
+	c := signing(ca, next)
+	c.cluster, c.clusterCA.kind = ofNodes(t, 2, nil), "Cluster"
 	given := trust.Publication{Identity: trust.Identity{Signer: evidence.KeyID(next.Certificate())}}
-	for _, anchor := range p.clusterCA.Known {
+	for _, anchor := range c.clusterCA.Known {
 		given.Main = append(given.Main, evidence.AnchorID(anchor))
 	}
 	slices.Sort(given.Main)
-	p.clusterCA.Plan.Publications = map[trust.MemberID]trust.Publication{
+	c.clusterCA.Plan.Publications = map[trust.MemberID]trust.Publication{
 		"my-dual-0": given, "my-dual-1": given, "my-companion": given, evidence.OperatorMember: given,
 	}
 	leaves := map[string]leaf{}
@@ -184,12 +184,12 @@ func waiting(t *testing.T, secrets ...leafRequest) (*pass, []string, map[string]
 		request.identity = trust.Identity{Signer: evidence.KeyID(ca.Certificate())}
 		stored, _ := settled(t, signing(ca), request)
 		leaves[request.secret] = stored
-		p.secrets[request.secret] = corev1.Secret{
+		c.secrets[request.secret] = corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: request.secret, ResourceVersion: "1"},
 			Data:       map[string][]byte{request.certKey: stored.Certificates, request.keyKey: stored.Key},
 		}
 	}
-	return p, idsOf(given.Main), leaves
+	return c, idsOf(given.Main), leaves
 }
 
 func ofPod(pod string) leafRequest {
@@ -197,9 +197,9 @@ func ofPod(pod string) leafRequest {
 }
 
 // publishes reports whether a Secret publishes the trust with the leaf.
-func publishes(t *testing.T, p *pass, secret string, trusts []string, leaf *x509.Certificate) {
+func publishes(t *testing.T, c *applied, secret string, trusts []string, leaf *x509.Certificate) {
 	t.Helper()
-	published, err := publication.ParsePublication(p.secrets[secret].Data[agent.PublicationKey])
+	published, err := publication.ParsePublication(c.secrets[secret].Data[agent.PublicationKey])
 	if err != nil {
 		t.Fatalf("nothing is published in Secret %s: %v", secret, err)
 	}
@@ -217,22 +217,22 @@ func TestANodeWhoseLeafIsNotIssuedGetsItsTrust(t *testing.T) {
 	for name, a := range unissued() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, trusts, leaves := waiting(t, ofPod("my-dual-0"))
+			c, trusts, leaves := waiting(t, ofPod("my-dual-0"))
 			a.only = "my-dual-0"
 
-			if err := answering(a, p).applyNodeSecrets(t.Context(), p); err != nil {
+			if err := answering(a, c).applyNodeSecrets(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
 
-			publishes(t, p, "my-dual-0", trusts, leaves["my-dual-0"].Chain[0])
-			if node, given := p.nodes["my-dual-0"]; !given || !node.leaf.Equal(leaves["my-dual-0"].Chain[0]) {
+			publishes(t, c, "my-dual-0", trusts, leaves["my-dual-0"].Chain[0])
+			if node, given := c.nodes["my-dual-0"]; !given || !node.leaf.Equal(leaves["my-dual-0"].Chain[0]) {
 				t.Errorf("it has no certificate, or another one (%t)", given)
 			}
-			other, given := p.nodes["my-dual-1"]
+			other, given := c.nodes["my-dual-1"]
 			if !given {
 				t.Fatal("the other node has no certificate")
 			}
-			publishes(t, p, "my-dual-1", trusts, other.leaf)
+			publishes(t, c, "my-dual-1", trusts, other.leaf)
 		})
 	}
 }
@@ -245,14 +245,14 @@ func TestACompanionWhoseLeafIsNotIssuedGetsItsTrust(t *testing.T) {
 	for name, a := range unissued() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, trusts, leaves := waiting(t, stored)
+			c, trusts, leaves := waiting(t, stored)
 
-			_, given, err := answering(a, p).applyCompanionSecret(t.Context(), p, at)
+			_, given, err := answering(a, c).applyCompanionSecret(t.Context(), c, at)
 
 			if err != nil || !given {
 				t.Fatalf("nothing is published: %t, %v", given, err)
 			}
-			publishes(t, p, at.Secret, trusts, leaves[at.Secret].Chain[0])
+			publishes(t, c, at.Secret, trusts, leaves[at.Secret].Chain[0])
 		})
 	}
 }
@@ -265,26 +265,26 @@ func TestTheOperatorWhoseLeafIsNotIssuedKeepsItWithTheChainOfItsCA(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// It has another subject than it should, so that its own CA shall sign it again, with a cross certificate.
-			p, _, leaves := waiting(t, leafRequest{secret: secret, certKey: operatorCertKey, keyKey: operatorKeyKey, subject: pki.Subject{CommonName: "other"}, sans: pki.SANs{DNS: []string{"other"}}})
-			present := p.clusterCA.Keys[0]
+			c, _, leaves := waiting(t, leafRequest{secret: secret, certKey: operatorCertKey, keyKey: operatorKeyKey, subject: pki.Subject{CommonName: "other"}, sans: pki.SANs{DNS: []string{"other"}}})
+			present := c.clusterCA.Keys[0]
 			cross, err := pki.CrossSign(old, present.Certificate(), noon())
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.clusterCA.Crosses, p.clusterCA.Known, p.clusterCA.Snapshot.Now = []*x509.Certificate{cross}, append(p.clusterCA.Known, old.Certificate()), noon()
-			p.clusterCA.Plan.Publications[evidence.OperatorMember] = trust.Publication{
+			c.clusterCA.Crosses, c.clusterCA.Known, c.clusterCA.Snapshot.Now = []*x509.Certificate{cross}, append(c.clusterCA.Known, old.Certificate()), noon()
+			c.clusterCA.Plan.Publications[evidence.OperatorMember] = trust.Publication{
 				Identity: trust.Identity{Signer: evidence.KeyID(present.Certificate()), Cross: []trust.KeyID{evidence.KeyID(old.Certificate())}},
 			}
 
-			if err := answering(a, p).applyOperatorIdentity(t.Context(), p); err != nil {
+			if err := answering(a, c).applyOperatorIdentity(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
 
 			leaf := leaves[secret].Chain[0]
-			if known := p.operator.leaves(); len(known) != 1 || !known[0].Equal(leaf) {
+			if known := c.operator.leaves(); len(known) != 1 || !known[0].Equal(leaf) {
 				t.Errorf("it is known by %d certificates", len(known))
 			}
-			if got := p.secrets[secret].Data[operatorCertKey]; !bytes.Equal(got, pki.EncodeBundle(leaf, cross)) {
+			if got := c.secrets[secret].Data[operatorCertKey]; !bytes.Equal(got, pki.EncodeBundle(leaf, cross)) {
 				t.Errorf("it presents %d bytes, want its certificate and the cross certificate", len(got))
 			}
 		})

@@ -28,20 +28,20 @@ func (e *madeByAnotherError) Error() string {
 // checkMaker fails with a *madeByAnotherError where another operator has made what a
 // cluster consists of, and nothing shows that this one has made any of it. Beside a
 // cluster of this operator's, what others make is at most in its way.
-func (r *Reconciler) checkMaker(ctx context.Context, p *pass) error {
-	if p.hasTraces() {
+func (r *Reconciler) checkMaker(ctx context.Context, o *observation) error {
+	if o.hasTraces() {
 		return nil
 	}
-	configs, applied, err := r.nodeConfigs(ctx, p)
+	configs, applied, err := r.nodeConfigs(ctx, o)
 	if err != nil || applied {
 		return err
 	}
-	objects := slices.Concat(p.anothersNodes(), configs)
+	objects := slices.Concat(o.anothersNodes(), configs)
 	if len(objects) == 0 {
 		return nil
 	}
 	slices.Sort(objects)
-	p.wake(p.now.Add(kube.Unwatched)) // what carries no label is not watched
+	o.wake(o.now.Add(kube.Unwatched)) // what carries no label is not watched
 	return &madeByAnotherError{objects}
 }
 
@@ -69,13 +69,13 @@ func (o *observation) anothersNodes() []string {
 
 // nodeConfigs are the ConfigMaps of nodes, and whether this operator has applied one of
 // them: the cache does not tell who has.
-func (r *Reconciler) nodeConfigs(ctx context.Context, p *pass) (configs []string, applied bool, err error) {
-	for id := range p.objects {
-		if id.kind != configMapKind().GroupKind() || !p.isOfPoolsNode(id.name) {
+func (r *Reconciler) nodeConfigs(ctx context.Context, o *observation) (configs []string, applied bool, err error) {
+	for id := range o.objects {
+		if id.kind != configMapKind().GroupKind() || !o.isOfPoolsNode(id.name) {
 			continue
 		}
 		config := metadataObject(configMapKind())
-		exists, err := r.find(ctx, p.observation, id.name, config)
+		exists, err := r.find(ctx, o, id.name, config)
 		if err != nil {
 			return nil, false, err
 		}

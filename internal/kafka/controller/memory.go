@@ -9,7 +9,7 @@ import (
 // What the operator remembers of a Kafka saves it questions and writes, and what it has
 // told is not told twice. Nothing is decided from it, and all of it goes with the Kafka.
 
-// clusters remembers which Kafka has a name: a pass learns of the end of one by its name
+// clusters remembers which Kafka has a name: a reconcile learns of the end of one by its name
 // alone, and another one of the name has another UID.
 type clusters struct {
 	mu  sync.Mutex
@@ -35,7 +35,7 @@ func (c *clusters) now(name types.NamespacedName, kafka types.UID) (before types
 	return before
 }
 
-// meet notes the Kafka that a pass is about, and forgets the one that had its name.
+// meet notes the Kafka that a reconcile is about, and forgets the one that had its name.
 func (r *Reconciler) meet(name types.NamespacedName, kafka types.UID) {
 	if before := r.clusters.now(name, kafka); before != "" {
 		r.forget(before)

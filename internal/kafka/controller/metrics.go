@@ -10,7 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// Metrics tells a scraper, about each cluster, what its last pass has seen. A
+// Metrics tells a scraper, about each cluster, what its last reconcile has seen. A
 // cluster that is gone has no series: nothing has to be deleted one by one.
 type Metrics struct {
 	mu       sync.Mutex
@@ -91,7 +91,7 @@ func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
 	m.rotation.describe(descs)
 }
 
-// Collect tells what the last pass over each cluster has seen.
+// Collect tells what the last reconcile over each cluster has seen.
 func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,25 +125,25 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// note takes over what a pass has seen. A pass that failed keeps the certificates
+// note takes over what a reconcile has seen. A reconcile that failed keeps the certificates
 // of the one before it: they go on ending.
-func (m *Metrics) note(p *pass, acted outcome) {
-	f := figures{pending: len(acted.pending), silent: len(p.silent), blocked: map[string]int{}, warnings: map[string]int{}}
+func (m *Metrics) note(c *applied, acted outcome) {
+	f := figures{pending: len(acted.pending), silent: len(c.silent), blocked: map[string]int{}, warnings: map[string]int{}}
 	for _, blocker := range acted.blockers {
 		f.blocked[string(blocker.Gate)]++
 	}
-	for _, warning := range p.warnings() {
+	for _, warning := range c.warnings() {
 		f.warnings[warning.reason]++
 	}
-	cluster := types.NamespacedName{Namespace: p.kafka.Namespace, Name: p.kafka.Name}
+	cluster := types.NamespacedName{Namespace: c.kafka.Namespace, Name: c.kafka.Name}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p.operator.leaf == nil {
+	if c.operator.leaf == nil {
 		before := m.clusters[cluster]
 		f.certificates, f.anchors, f.rotations, f.restartDue = before.certificates, before.anchors, before.rotations, before.restartDue
 	} else {
-		f.certificates, f.anchors = p.certificateFigures(), p.anchorFigures()
-		f.rotations, f.restartDue = p.rotationFigures(), p.restartsDue()
+		f.certificates, f.anchors = c.certificateFigures(), c.anchorFigures()
+		f.rotations, f.restartDue = c.rotationFigures(), c.restartsDue()
 	}
 	m.clusters[cluster] = f
 }
@@ -156,26 +156,26 @@ func (m *Metrics) forget(cluster types.NamespacedName) {
 	delete(m.readies, cluster)
 }
 
-func (p *pass) certificateFigures() []certificateFigure {
-	list := p.presentAuthorities()
-	if p.operator.leaf != nil {
-		list = append(list, certificateFigure{kind: figureOfOperator, name: p.kafka.Name + operatorSecretSuffix, notAfter: p.operator.leaf.NotAfter})
+func (c *applied) certificateFigures() []certificateFigure {
+	list := c.presentAuthorities()
+	if c.operator.leaf != nil {
+		list = append(list, certificateFigure{kind: figureOfOperator, name: c.kafka.Name + operatorSecretSuffix, notAfter: c.operator.leaf.NotAfter})
 	}
-	for _, node := range p.cluster.Nodes {
-		if certificates, issued := p.nodes[node.Pod]; issued {
+	for _, node := range c.cluster.Nodes {
+		if certificates, issued := c.nodes[node.Pod]; issued {
 			list = append(list, certificateFigure{kind: figureOfNode, name: node.Pod, notAfter: certificates.leaf.NotAfter})
 		}
 	}
-	for listener, custom := range p.custom {
+	for listener, custom := range c.custom {
 		list = append(list, certificateFigure{kind: figureOfListener, name: string(listener), notAfter: custom.Chain[0].NotAfter})
 	}
 	return list
 }
 
-func (p *pass) anchorFigures() []anchorFigure {
+func (c *decided) anchorFigures() []anchorFigure {
 	var list []anchorFigure
 	for _, kind := range kinds() {
-		d := p.domain(kind)
+		d := c.domain(kind)
 		for _, anchor := range d.Snapshot.Anchors {
 			if state := d.Plan.States[anchor.ID]; state != trust.Absent {
 				list = append(list, anchorFigure{authority: string(kind), fingerprint: string(anchor.ID), state: string(state)})

@@ -42,7 +42,7 @@ func (m *Metrics) told(kafka types.NamespacedName, conditions []condition.Condit
 	m.readies[kafka] = readyFigureOf(conditions)
 }
 
-// recall takes over what was told of a Kafka by the operator before this one, until a pass
+// recall takes over what was told of a Kafka by the operator before this one, until a reconcile
 // of this one tells something.
 func (m *Metrics) recall(kafka types.NamespacedName, conditions []condition.Condition) {
 	m.mu.Lock()

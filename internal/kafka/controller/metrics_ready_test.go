@@ -43,23 +43,23 @@ func TestOneSeriesSaysWhetherAKafkaIsReadyAndWhyNot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, _ := logging()
-			p := passOf(smallKafka(), nil)
-			r.metrics.told(nameOfKafka(p), []condition.Condition{is(condition.NotReady, reasonCreating)})
-			p.kafka.Status.Conditions = test.conditions
+			c := clusterOf(smallKafka(), nil)
+			r.metrics.told(nameOfKafka(c), []condition.Condition{is(condition.NotReady, reasonCreating)})
+			c.kafka.Status.Conditions = test.conditions
 
-			if err := r.writeStatus(t.Context(), p, p.kafka.Status); err != nil {
+			if err := r.writeStatus(t.Context(), c.observation, c.kafka.Status); err != nil {
 				t.Fatal(err)
 			}
 			isTold(t, r.metrics, readyMetric+test.want)
 
-			r.leave(nameOfKafka(p))
+			r.leave(nameOfKafka(c))
 			isTold(t, r.metrics)
 		})
 	}
 }
 
-func nameOfKafka(p *pass) types.NamespacedName {
-	return types.NamespacedName{Namespace: p.kafka.Namespace, Name: p.kafka.Name}
+func nameOfKafka(c *applied) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.kafka.Namespace, Name: c.kafka.Name}
 }
 
 func TestWhatTheOperatorBeforeHasToldCountsUntilThisOneTellsSomething(t *testing.T) {

@@ -82,14 +82,14 @@ func (m rotationMetrics) collect(f figures, gauge func(desc *prometheus.Desc, va
 	}
 }
 
-func (p *pass) rotationFigures() []rotationFigure {
+func (c *decided) rotationFigures() []rotationFigure {
 	figures := make([]rotationFigure, 0, len(kinds()))
 	for _, kind := range kinds() {
-		d := p.domain(kind)
+		d := c.domain(kind)
 		r := rotationFigure{
 			authority: string(kind), phase: authorities.Words().PhaseOf(d.Snapshot, d.Plan), start: d.begun(),
 			deadline: d.Plan.Deadline, blocked: blockedMembers(d.Plan.Blockers),
-			apart: d.Plan.Apart, behind: p.behind(kind),
+			apart: d.Plan.Apart, behind: c.behind(kind),
 		}
 		figures = append(figures, r)
 	}
@@ -123,13 +123,13 @@ func (d *domain) begun() time.Time {
 
 // behind counts, for each node, the listeners of the domain that are not known to
 // run on what is published.
-func (p *pass) behind(kind authorities.Kind) map[string]int {
+func (c *polled) behind(kind authorities.Kind) map[string]int {
 	counts := map[string]int{}
-	for _, node := range p.cluster.Nodes {
-		if _, exists := p.pods[node.Pod]; !exists {
+	for _, node := range c.cluster.Nodes {
+		if _, exists := c.pods[node.Pod]; !exists {
 			continue
 		}
-		stores := p.listening(node)
+		stores := c.listening(node)
 		kept := stores[:0:0]
 		for _, store := range stores {
 			if store.Trust == domainOf(kind) {
@@ -137,8 +137,8 @@ func (p *pass) behind(kind authorities.Kind) map[string]int {
 			}
 		}
 		counts[node.Pod] = len(kept)
-		if said := p.heard[node.Pod]; said.known {
-			counts[node.Pod] = rollout.Behind(p.published(node.Pod), kept, said.report)
+		if said := c.heard[node.Pod]; said.known {
+			counts[node.Pod] = rollout.Behind(c.published(node.Pod), kept, said.report)
 		}
 	}
 	return counts
@@ -146,9 +146,9 @@ func (p *pass) behind(kind authorities.Kind) map[string]int {
 
 // restartsDue says by when nodes must be restarted because of what their Raft
 // clients hold.
-func (p *pass) restartsDue() map[string]time.Time {
+func (c *decided) restartsDue() map[string]time.Time {
 	due := map[string]time.Time{}
-	for _, load := range p.clusterCA.Plan.Loads {
+	for _, load := range c.clusterCA.Plan.Loads {
 		if !load.Due.IsZero() {
 			due[string(load.Member)] = load.Due
 		}

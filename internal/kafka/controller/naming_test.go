@@ -31,7 +31,7 @@ func TestACAIsCalledByItsSHA256WhereverPeopleReadOfIt(t *testing.T) {
 	for _, note := range collected.notes {
 		event = note
 	}
-	stranger := passOf(smallKafka(), nil).unknownTo(publication.Report{
+	stranger := clusterOf(smallKafka(), nil).unknownTo(publication.Report{
 		Roles:        map[publication.Role]publication.RoleReport{"plain-9092": {Trusts: []string{fingerprint.String()}}},
 		Certificates: map[string][]byte{fingerprint.String(): cert.Raw},
 	})

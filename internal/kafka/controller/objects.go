@@ -31,16 +31,16 @@ type intended struct {
 }
 
 // applyObjects writes everything that holds no key, pods and pod sets apart.
-func (r *Reconciler) applyObjects(ctx context.Context, p *pass) error {
-	return each(ctx, objectsOf(p.cluster), func(object intended) error {
-		err := r.applyObject(ctx, p, object)
+func (r *Reconciler) applyObjects(ctx context.Context, c *applied) error {
+	return each(ctx, objectsOf(c.cluster), func(object intended) error {
+		err := r.applyObject(ctx, c.desired, object)
 		switch {
-		case err == nil, p.keepsSize(object, err):
+		case err == nil, c.keepsSize(object, err):
 			return nil
 		case object.node == "":
 			return &sharedError{err}
 		default:
-			delete(p.nodes, object.node)
+			delete(c.nodes, object.node)
 			return err
 		}
 	})
@@ -79,56 +79,56 @@ func rendered(object runtime.ApplyConfiguration) func() (runtime.ApplyConfigurat
 	return func() (runtime.ApplyConfiguration, error) { return object, nil }
 }
 
-func (r *Reconciler) applyObject(ctx context.Context, p *pass, object intended) error {
-	if p.isForeign(object.objectID) {
+func (r *Reconciler) applyObject(ctx context.Context, c *desired, object intended) error {
+	if c.isForeign(object.objectID) {
 		return nil
 	}
 	var observed metav1.Object
-	if known, found := p.objects[object.objectID]; found {
+	if known, found := c.objects[object.objectID]; found {
 		observed = known
 	}
 	intent, err := object.render()
 	if err != nil {
 		return fmt.Errorf("rendering %s %s: %w", object.kind.Kind, object.name, err)
 	}
-	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, observed); err != nil {
-		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+	if _, err := r.appliers.Of(c.kafka.UID).Apply(ctx, intent, observed); err != nil {
+		return fmt.Errorf("Kafka %s/%s: %w", c.kafka.Namespace, c.kafka.Name, err)
 	}
 	return nil
 }
 
 // applyPodSets writes the pod set of each pool. Pods that run are not touched by
 // it: they go on as they are until the rollout planner says otherwise.
-func (r *Reconciler) applyPodSets(ctx context.Context, p *pass) error {
-	return each(ctx, p.cluster.Pools, func(pool model.Pool) error {
+func (r *Reconciler) applyPodSets(ctx context.Context, c *applied) error {
+	return each(ctx, c.cluster.Pools, func(pool model.Pool) error {
 		if pool.Retired {
 			return nil
 		}
-		err := r.applyPodSet(ctx, p, pool)
+		err := r.applyPodSet(ctx, c, pool)
 		if err != nil { // a pod that is made again would be the one from before
-			for _, node := range p.cluster.PoolNodes(pool.Name) {
-				delete(p.nodes, node.Pod)
+			for _, node := range c.cluster.PoolNodes(pool.Name) {
+				delete(c.nodes, node.Pod)
 			}
 		}
 		return err
 	})
 }
 
-func (r *Reconciler) applyPodSet(ctx context.Context, p *pass, pool model.Pool) error {
-	pods, err := p.podsOf(pool)
+func (r *Reconciler) applyPodSet(ctx context.Context, c *applied, pool model.Pool) error {
+	pods, err := c.podsOf(pool)
 	if err != nil {
 		return err
 	}
-	if err := p.checkSize(pool, pods); err != nil {
+	if err := c.checkSize(pool, pods); err != nil {
 		return err
 	}
-	set, err := p.cluster.PodSet(pool, pods)
+	set, err := c.cluster.PodSet(pool, pods)
 	if err != nil {
 		return fmt.Errorf("rendering StrimziPodSet of pool %s: %w", pool.Name, err)
 	}
-	name := p.cluster.Names.PodSet(pool.Name)
+	name := c.cluster.Names.PodSet(pool.Name)
 	var observed metav1.Object
-	if known, found := p.podSets[name]; found {
+	if known, found := c.podSets[name]; found {
 		observed = &known
 		// Which nodes there are is never written from an old record.
 		set.WithResourceVersion(known.ResourceVersion)
@@ -137,8 +137,8 @@ func (r *Reconciler) applyPodSet(ctx context.Context, p *pass, pool model.Pool) 
 	if err != nil {
 		return err
 	}
-	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, observed); err != nil {
-		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+	if _, err := r.appliers.Of(c.kafka.UID).Apply(ctx, intent, observed); err != nil {
+		return fmt.Errorf("Kafka %s/%s: %w", c.kafka.Namespace, c.kafka.Name, err)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func withPods(set *podsetac.StrimziPodSetApplyConfiguration) (runtime.ApplyConfi
 const maxPodSet = 1_400_000
 
 // checkSize refuses a pool whose pods do not fit into one object.
-func (p *pass) checkSize(pool model.Pool, pods []runtime.RawExtension) error {
+func (o *observation) checkSize(pool model.Pool, pods []runtime.RawExtension) error {
 	size := 0
 	for i := range pods {
 		size += len(pods[i].Raw)
@@ -173,7 +173,7 @@ func (p *pass) checkSize(pool model.Pool, pods []runtime.RawExtension) error {
 		return nil
 	}
 	return &model.InvalidResourceError{Findings: []model.Finding{{
-		Object: "KafkaNodePool " + p.kafka.Namespace + "/" + pool.Name, Reason: model.ReasonInvalidResource,
+		Object: "KafkaNodePool " + o.kafka.Namespace + "/" + pool.Name, Reason: model.ReasonInvalidResource,
 		Message: fmt.Sprintf("its %d pods take %d bytes to describe, and one StrimziPodSet holds at most %d: spread the nodes over several pools of at most %d",
 			len(pods), size, maxPodSet, max(1, len(pods)*maxPodSet/size)),
 	}}}
@@ -182,21 +182,21 @@ func (p *pass) checkSize(pool model.Pool, pods []runtime.RawExtension) error {
 // podsOf describes the pods of a pool. A pod must not exist before its Secret does:
 // it would have nothing to be pinned to. Where a node cannot be given a certificate
 // now, the description from before stays: the node is there, and its pod comes back.
-func (p *pass) podsOf(pool model.Pool) ([]runtime.RawExtension, error) {
+func (c *applied) podsOf(pool model.Pool) ([]runtime.RawExtension, error) {
 	var pods []runtime.RawExtension
-	for _, node := range p.cluster.PoolNodes(pool.Name) {
-		certificates, issued := p.nodes[node.Pod]
+	for _, node := range c.cluster.PoolNodes(pool.Name) {
+		certificates, issued := c.nodes[node.Pod]
 		if !issued {
-			if before, described := p.described(node); described {
+			if before, described := c.described(node); described {
 				pods = append(pods, before.raw)
 			}
 			continue
 		}
-		pod, err := p.podOf(node, certificates)
+		pod, err := c.podOf(node, certificates)
 		if err != nil {
 			return nil, err
 		}
-		description, err := p.cluster.Describe(pod)
+		description, err := c.cluster.Describe(pod)
 		if err != nil {
 			return nil, fmt.Errorf("describing pod %s: %w", node.Pod, err)
 		}
@@ -205,28 +205,28 @@ func (p *pass) podsOf(pool model.Pool) ([]runtime.RawExtension, error) {
 	return pods, nil
 }
 
-func (p *pass) podOf(node model.Node, certificates nodeCertificates) (*coreac.PodApplyConfiguration, error) {
+func (c *decided) podOf(node model.Node, certificates nodeCertificates) (*coreac.PodApplyConfiguration, error) {
 	pin, err := json.Marshal(certificates.publication)
 	if err != nil {
 		return nil, fmt.Errorf("pinning pod %s: %w", node.Pod, err)
 	}
-	pod, err := p.cluster.Pod(node, p.podValues(certificates, string(pin)))
+	pod, err := c.cluster.Pod(node, c.podValues(certificates, string(pin)))
 	if err != nil {
 		return nil, fmt.Errorf("rendering pod %s: %w", node.Pod, err)
 	}
 	return pod, nil
 }
 
-func (p *pass) podValues(certificates nodeCertificates, pin string) model.PodAnnotations {
+func (c *decided) podValues(certificates nodeCertificates, pin string) model.PodAnnotations {
 	values := model.PodAnnotations{
 		ClusterCACertGeneration: int64(certificates.generation),
-		ClusterCAKeyGeneration:  int64(p.clusterCA.KeyGeneration),
-		ClientsCACertGeneration: int64(p.clientsCA.CertGeneration),
+		ClusterCAKeyGeneration:  int64(c.clusterCA.KeyGeneration),
+		ClientsCACertGeneration: int64(c.clientsCA.CertGeneration),
 		ServerCertHash:          pki.SHA1Name(certificates.leaf),
 		Pin:                     pin,
 	}
-	if len(p.custom) > 0 {
-		values.ListenerCertThumbprints = p.thumbprints()
+	if len(c.custom) > 0 {
+		values.ListenerCertThumbprints = c.thumbprints()
 	}
 	return values
 }
@@ -235,10 +235,10 @@ func (p *pass) podValues(certificates nodeCertificates, pin string) model.PodAnn
 // listener certificates shows.
 const thumbprintLength = 8
 
-func (p *pass) thumbprints() map[string]string {
+func (c *decided) thumbprints() map[string]string {
 	prints := map[string]string{}
-	for _, listener := range p.cluster.Listeners {
-		if custom, found := p.custom[listener.Key()]; found {
+	for _, listener := range c.cluster.Listeners {
+		if custom, found := c.custom[listener.Key()]; found {
 			prints[listener.Name] = pki.SHA1Name(custom.Chain[0])[:thumbprintLength]
 		}
 	}
@@ -248,25 +248,25 @@ func (p *pass) thumbprints() map[string]string {
 // nudge makes the kubelet sync the volumes of pods whose publication is newer
 // than the one they were last told of: changing an annotation does, and waiting
 // for its next turn takes a minute.
-func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
-	return each(ctx, p.cluster.Nodes, func(node model.Node) error {
-		pod, exists := p.pods[node.Pod]
-		certificates, ours := p.nodes[node.Pod]
+func (r *Reconciler) nudge(ctx context.Context, c *applied) error {
+	return each(ctx, c.cluster.Nodes, func(node model.Node) error {
+		pod, exists := c.pods[node.Pod]
+		certificates, ours := c.nodes[node.Pod]
 		if !exists || !ours {
 			return nil
 		}
-		return r.tell(ctx, p, pod, certificates.publication, p.cluster.Stores(node))
+		return r.tell(ctx, c.observation, pod, certificates.publication, c.cluster.Stores(node))
 	})
 }
 
 // tell notes on a pod what was published to it last, and what it was given by that,
 // unless it was told.
-func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, published publication.Publication, stores []publication.Store) error {
+func (r *Reconciler) tell(ctx context.Context, o *observation, pod *corev1.Pod, published publication.Publication, stores []publication.Store) error {
 	note, isNew, err := noteFor(pod, published, stores)
 	if err != nil || !isNew {
 		return err
 	}
-	return r.noteOn(ctx, p, pod, note)
+	return r.noteOn(ctx, o, pod, note)
 }
 
 // noteFor are the annotations that tell a pod what was published to it last, and that remember what it was given. The second
@@ -287,10 +287,10 @@ func noteFor(pod *corev1.Pod, published publication.Publication, stores []public
 }
 
 // noteOn writes the notes of a pod, all of them: those that are left out are taken away.
-func (r *Reconciler) noteOn(ctx context.Context, p *pass, pod *corev1.Pod, notes map[string]string) error {
+func (r *Reconciler) noteOn(ctx context.Context, o *observation, pod *corev1.Pod, notes map[string]string) error {
 	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).WithAnnotations(notes)
-	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
-		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+	if _, err := r.appliers.Of(o.kafka.UID).Apply(ctx, intent, nil); err != nil {
+		return fmt.Errorf("Kafka %s/%s: %w", o.kafka.Namespace, o.kafka.Name, err)
 	}
 	return nil
 }

@@ -24,8 +24,10 @@ import (
 	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
-// observation is the cluster's Kubernetes side as one pass sees it.
+// observation is the cluster's Kubernetes side as one reconcile sees it.
 type observation struct {
+	diary
+
 	// now is the time by everybody's clock, and ahead by how much the operator's differs.
 	now   time.Time
 	ahead time.Duration
@@ -308,7 +310,7 @@ func (r *Reconciler) observeClaims(ctx context.Context, o *observation) error {
 }
 
 // observeSecrets reads the Secrets of the cluster, each by its name and from the API
-// server itself: key material is not cached, and is kept for the length of a pass. How
+// server itself: key material is not cached, and is kept for the length of a reconcile. How
 // many others carry the cluster's label makes no difference.
 func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 	o.secrets = map[string]corev1.Secret{}

@@ -49,33 +49,33 @@ func TestHowMuchIsReadOfPodsPastTheCacheIsBounded(t *testing.T) {
 		},
 	})
 	r := New(Options{Client: fake.NewClientBuilder().WithObjects(cached...).Build(), Live: api, Metrics: NewMetrics()})
-	p := passOverSets()
+	c := clusterWithSets()
 	set := setOf("x")
 	set.UID = "set"
-	p.podSets["my-dual"] = *set
+	c.podSets["my-dual"] = *set
 
-	if err := r.observePods(t.Context(), p.observation); err != nil {
+	if err := r.observePods(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
 	}
 
 	kept := 0
-	for _, pod := range p.others {
+	for _, pod := range c.others {
 		kept += pod.Size()
 	}
 	if most > 0 || kept > 1<<20 {
-		t.Errorf("one answer holds %d MiB of pods, and %d MiB of them are kept for the pass", most>>20, kept>>20)
+		t.Errorf("one answer holds %d MiB of pods, and %d MiB of them are kept for the reconcile", most>>20, kept>>20)
 	}
 
-	if err := r.readPods(t.Context(), p.observation, r.livePods); err != nil {
+	if err := r.readPods(t.Context(), c.observation, r.livePods); err != nil {
 		t.Fatal(err)
 	}
 
 	kept = 0
-	for _, pod := range p.others {
+	for _, pod := range c.others {
 		kept += pod.Size()
 	}
-	if len(p.others) != strange || most > 8<<20 || kept > 1<<20 {
-		t.Errorf("one answer holds %d MiB of pods, and %d MiB of %d are kept for the pass", most>>20, kept>>20, len(p.others))
+	if len(c.others) != strange || most > 8<<20 || kept > 1<<20 {
+		t.Errorf("one answer holds %d MiB of pods, and %d MiB of %d are kept for the reconcile", most>>20, kept>>20, len(c.others))
 	}
 }
 
@@ -90,16 +90,16 @@ func TestAPodThatOnlyTheCacheStillShowsIsNoNode(t *testing.T) {
 	newer.UID = "newer"
 	live := fake.NewClientBuilder().WithObjects(newer, stays.DeepCopy()).Build()
 	r := New(Options{Client: fake.NewClientBuilder().WithObjects(gone, followed, stays).Build(), Live: live, Metrics: NewMetrics()})
-	p := passOverSets()
+	c := clusterWithSets()
 	set := setOf("x")
 	set.UID = "set"
-	p.podSets["my-dual"] = *set
+	c.podSets["my-dual"] = *set
 
-	if err := r.observePods(t.Context(), p.observation); err != nil {
+	if err := r.observePods(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
 	}
 
-	if got := slices.Sorted(maps.Keys(p.pods)); !slices.Equal(got, []string{"my-dual-8", "my-dual-9"}) {
+	if got := slices.Sorted(maps.Keys(c.pods)); !slices.Equal(got, []string{"my-dual-8", "my-dual-9"}) {
 		t.Errorf("pods of nodes are %v, want those that run", got)
 	}
 }

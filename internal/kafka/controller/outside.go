@@ -97,12 +97,12 @@ func (o *observation) bundleOf(kind authorities.Kind) *authority.Bundle {
 }
 
 // refusesOutside says why the CA of an issuer is not used; nil when it is.
-func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.Problem {
-	if _, _, uses := model.CertManagerIssuer(p.caSpec(kind)); !uses {
+func (r *Reconciler) refusesOutside(c *desired, kind authorities.Kind) []authority.Problem {
+	if _, _, uses := model.CertManagerIssuer(c.caSpec(kind)); !uses {
 		return nil
 	}
-	field := kind.Names(p.kafka.Name).Field + ".type"
-	if r.options.Gates.CertManagerCaType == featuregate.On || runsOnIssuer(p, kind) {
+	field := kind.Names(c.kafka.Name).Field + ".type"
+	if r.options.Gates.CertManagerCaType == featuregate.On || runsOnIssuer(c, kind) {
 		return nil
 	}
 	return []authority.Problem{{
@@ -113,49 +113,49 @@ func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.
 // runsOnIssuer reports whether the cluster runs on the CAs of an issuer, which were copied for it: ca.crt does not begin with
 // that of a key at hand, or a node presents a certificate of the issuer already. A user's is put there by hand, and nothing
 // takes the note of the copy away.
-func runsOnIssuer(p *pass, kind authorities.Kind) bool {
-	secret := p.secrets[kind.CertSecret(p.kafka.Name)]
+func runsOnIssuer(c *desired, kind authorities.Kind) bool {
+	secret := c.secrets[kind.CertSecret(c.kafka.Name)]
 	if secret.Annotations[authorities.CertHashAnnotation] == "" {
 		return false
 	}
-	_, err := pki.KeyPair(secret.Data[authority.CertKey], p.secrets[kind.KeySecret(p.kafka.Name)].Data[authority.KeyKey])
+	_, err := pki.KeyPair(secret.Data[authority.CertKey], c.secrets[kind.KeySecret(c.kafka.Name)].Data[authority.KeyKey])
 	if err != nil || kind != authorities.Cluster {
 		return err != nil
 	}
-	bundle, err := pki.ParseBundle(p.bundleOf(kind).Text())
-	return err == nil && anyPresents(p, func(chain []*x509.Certificate) bool {
-		return slices.ContainsFunc(bundle, func(ca *x509.Certificate) bool { return verifiesChain(ca, chain, p.now) })
+	bundle, err := pki.ParseBundle(c.bundleOf(kind).Text())
+	return err == nil && anyPresents(c, func(chain []*x509.Certificate) bool {
+		return slices.ContainsFunc(bundle, func(ca *x509.Certificate) bool { return verifiesChain(ca, chain, c.now) })
 	})
 }
 
 // noteGate warns of a cluster that runs on an issuer although the gate is off.
-func (r *Reconciler) noteGate(p *pass) {
+func (r *Reconciler) noteGate(c *desired) {
 	runs := slices.ContainsFunc(kinds(), func(kind authorities.Kind) bool {
-		_, _, uses := model.CertManagerIssuer(p.caSpec(kind))
-		return uses && runsOnIssuer(p, kind)
+		_, _, uses := model.CertManagerIssuer(c.caSpec(kind))
+		return uses && runsOnIssuer(c, kind)
 	})
 	if runs && r.options.Gates.CertManagerCaType == featuregate.Off {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFeatureGate,
+		c.note("Kafka "+c.kafka.Namespace+"/"+c.kafka.Name, reasonFeatureGate,
 			"feature gate CertManagerCaType is off, but the certificates of this cluster come from cert-manager and are still adopted. "+
 				"Without the rights that the chart grants with the gate, no Certificate is created, changed or deleted: "+turnOnGate)
 	}
 }
 
 // noteSharedIssuer warns of an issuer from which others may obtain certificates that nodes accept as those of a node.
-func noteSharedIssuer(p *pass, kind authorities.Kind) {
-	ref, caCert, uses := model.CertManagerIssuer(p.caSpec(kind))
+func noteSharedIssuer(o *observation, kind authorities.Kind) {
+	ref, caCert, uses := model.CertManagerIssuer(o.caSpec(kind))
 	if !uses {
 		return
 	}
 	var shared string
-	if upper := p.bundleOf(kind).Upper(); len(upper) > 0 {
+	if upper := o.bundleOf(kind).Upper(); len(upper) > 0 {
 		shared = fmt.Sprintf("Secret %s holds the CA %q, which has signed another CA of the bundle, so that the issuer may be used by others.", caCert.Secret, upper[0].Subject)
 	}
 	if ref.OfEveryNamespace() {
 		shared = "ClusterIssuer " + ref.Name + " can be used from every namespace."
 	}
 	if shared != "" {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonSharedIssuer, shared+" "+sharedIssuerRisk(kind))
+		o.note("Kafka "+o.kafka.Namespace+"/"+o.kafka.Name, reasonSharedIssuer, shared+" "+sharedIssuerRisk(kind))
 	}
 }
 
@@ -171,11 +171,11 @@ func sharedIssuerRisk(kind authorities.Kind) string {
 }
 
 // issuanceOf says who signs the leaves of the cluster.
-func issuanceOf(p *pass) trust.Issuance { return issuanceBy(p, authorities.Cluster) }
+func issuanceOf(c *decided) trust.Issuance { return issuanceBy(c, authorities.Cluster) }
 
 // issuanceBy says who signs by a CA. One with keys at hand that stands in for one that is refused signs.
-func issuanceBy(p *pass, kind authorities.Kind) trust.Issuance {
-	outside, d := model.CASpec(p.caSpec(kind)).Source == authority.Outside, p.domain(kind)
+func issuanceBy(c *decided, kind authorities.Kind) trust.Issuance {
+	outside, d := model.CASpec(c.caSpec(kind)).Source == authority.Outside, c.domain(kind)
 	if !outside || d.Held && len(d.Keys) > 0 {
 		return trust.Held
 	}
@@ -183,29 +183,29 @@ func issuanceBy(p *pass, kind authorities.Kind) trust.Issuance {
 }
 
 // outsideIssuer is the issuer of the leaves of the cluster. What it makes gets the labels.
-func (r *Reconciler) outsideIssuer(p *pass, labels map[string]string) issuer.Renewer {
-	ref, _, _ := model.CertManagerIssuer(p.caSpec(authorities.Cluster))
-	r.options.Outside.Refer(client.ObjectKeyFromObject(&p.kafka))
+func (r *Reconciler) outsideIssuer(o *observation, labels map[string]string) issuer.Renewer {
+	ref, _, _ := model.CertManagerIssuer(o.caSpec(authorities.Cluster))
+	r.options.Outside.Refer(client.ObjectKeyFromObject(&o.kafka))
 	return r.options.Outside.IssuerOf(OutsideIssuer{
-		Namespace: p.kafka.Namespace, Issuer: ref, Owner: ownerReferences(&p.kafka)[0], OwnsSecrets: p.ownsCASecrets(authorities.Cluster),
+		Namespace: o.kafka.Namespace, Issuer: ref, Owner: ownerReferences(&o.kafka)[0], OwnsSecrets: o.ownsCASecrets(authorities.Cluster),
 		Labels: labels,
 	})
 }
 
 // offeredLeaf adopts what the issuer offers, or keeps the stored leaf.
-func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafRequest, in authority.LeafInput) authority.LeafDecision {
-	in.Want.Anchors = p.clusterCA.ofKeys(request.identity.Signer)
-	in.Want.Interim = p.clusterCA.ofKeys(request.interim...)
-	if named, err := pki.ParseBundle(p.bundleOf(authorities.Cluster).Text()); err == nil {
+func (r *Reconciler) offeredLeaf(ctx context.Context, c *applied, request leafRequest, in authority.LeafInput) authority.LeafDecision {
+	in.Want.Anchors = c.clusterCA.ofKeys(request.identity.Signer)
+	in.Want.Interim = c.clusterCA.ofKeys(request.interim...)
+	if named, err := pki.ParseBundle(c.bundleOf(authorities.Cluster).Text()); err == nil {
 		in.Want.Named = named
 	}
-	asked := r.outsideIssuer(p, request.labels)
-	in.Answer = askOf(ctx, asked, p, request, in.Want)
-	if issued, is := in.Answer.(issuer.Issued); is && renewalIsDue(p, request, issued.Chain) {
-		renewOffered(ctx, p, asked, request.secret, issued.Chain[0])
+	asked := r.outsideIssuer(c.observation, request.labels)
+	in.Answer = askOf(ctx, asked, c.observation, request, in.Want)
+	if issued, is := in.Answer.(issuer.Issued); is && renewalIsDue(c.decided, request, issued.Chain) {
+		renewOffered(ctx, c.decided, asked, request.secret, issued.Chain[0])
 	}
-	if issued, is := in.Answer.(issuer.Issued); is && request.secret == p.kafka.Name+operatorSecretSuffix {
-		noteShortLife(p, request.of(in.Want, p.now), issued.Chain[0])
+	if issued, is := in.Answer.(issuer.Issued); is && request.secret == c.kafka.Name+operatorSecretSuffix {
+		noteShortLife(c.observation, request.of(in.Want, c.now), issued.Chain[0])
 	}
 	decision := authority.DecideOffered(in)
 	if overdue := &decision.State.Request; overdue.Status == authority.RequestOverdue {
@@ -215,16 +215,16 @@ func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafReque
 }
 
 // renewOffered has the issuer sign with the CA that all trust from now on, and tells when it does not.
-func renewOffered(ctx context.Context, p *pass, asked issuer.Renewer, secret string, present *x509.Certificate) {
-	target := pki.FingerprintOf(p.clusterCA.Target())
-	renewed, err := asked.Renew(ctx, secret, issuer.Renewal{Present: present, Target: target.String()}, p.now)
-	p.wake(renewed.Next)
+func renewOffered(ctx context.Context, c *decided, asked issuer.Renewer, secret string, present *x509.Certificate) {
+	target := pki.FingerprintOf(c.clusterCA.Target())
+	renewed, err := asked.Renew(ctx, secret, issuer.Renewal{Present: present, Target: target.String()}, c.now)
+	c.wake(renewed.Next)
 	switch {
 	case err != nil:
-		p.note("Secret "+secret, reasonCertificateIssuer, "a certificate of another CA could not be requested, and this is tried again: "+err.Error())
+		c.note("Secret "+secret, reasonCertificateIssuer, "a certificate of another CA could not be requested, and this is tried again: "+err.Error())
 	case renewed.InVain:
-		p.note("Secret "+secret, reasonCertificateIssuer, fmt.Sprintf("Certificate %s was to be issued again by another CA, and the issuer has signed with the one from before. "+
-			"It is requested again at %s: have the issuer sign with %q", secret, renewed.Next.UTC().Format(time.RFC3339), p.clusterCA.Target().Subject))
+		c.note("Secret "+secret, reasonCertificateIssuer, fmt.Sprintf("Certificate %s was to be issued again by another CA, and the issuer has signed with the one from before. "+
+			"It is requested again at %s: have the issuer sign with %q", secret, renewed.Next.UTC().Format(time.RFC3339), c.clusterCA.Target().Subject))
 	}
 }
 
@@ -233,12 +233,12 @@ const shortfallPatience = time.Hour
 
 // noteShortLife warns of an issuer that gives certificates for a shorter time than asked for, before that costs anything. All
 // certificates of a cluster are asked for the same time.
-func noteShortLife(p *pass, asked issuer.Request, issued *x509.Certificate) {
+func noteShortLife(o *observation, asked issuer.Request, issued *x509.Certificate) {
 	if asked.Shortfall(issued) <= shortfallPatience {
 		return
 	}
 	life := issued.NotAfter.Sub(issued.NotBefore)
-	p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonShortLived, fmt.Sprintf(
+	o.note("Kafka "+o.kafka.Namespace+"/"+o.kafka.Name, reasonShortLived, fmt.Sprintf(
 		"the issuer gives certificates that last %s, and %s were requested. Each node is restarted once in that time, about %d times a year, "+
 			"because its Raft client keeps the certificate that it was started with: have the issuer give what validityDays asks for, or lower that",
 		life.Round(time.Minute), asked.Validity, max(1, int(365*authority.Day/life))))
@@ -252,30 +252,30 @@ func (d *domain) ofKeys(keys ...trust.KeyID) []*x509.Certificate {
 // renewalIsDue reports whether a leaf is to be issued again, because all trust another CA that is to sign from now on, or
 // because an intermediate that is presented with it ends first. Until the issuer is known to have another CA it is asked for one
 // node alone.
-func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool {
-	target := p.clusterCA.Target()
+func renewalIsDue(c *decided, request leafRequest, issued []*x509.Certificate) bool {
+	target := c.clusterCA.Target()
 	if target == nil || request.identity.Signer != evidence.KeyID(target) {
 		return false
 	}
-	if awaitsItsCA(p, issued) {
+	if awaitsItsCA(c, issued) {
 		return false
 	}
-	isOfTarget := verifiesChain(target, issued, p.now)
-	again := authority.ReissueAt(issued, model.CASpec(p.caSpec(authorities.Cluster)).Usable().Renewal())
-	if isOfTarget && (again.IsZero() || p.now.Before(again)) {
+	isOfTarget := verifiesChain(target, issued, c.now)
+	again := authority.ReissueAt(issued, model.CASpec(c.caSpec(authorities.Cluster)).Usable().Renewal())
+	if isOfTarget && (again.IsZero() || c.now.Before(again)) {
 		return false
 	}
 	isBetter := func(chain []*x509.Certificate) bool {
-		return verifiesChain(target, chain, p.now) && (!isOfTarget || pki.EarliestEnd(chain).After(pki.EarliestEnd(issued)))
+		return verifiesChain(target, chain, c.now) && (!isOfTarget || pki.EarliestEnd(chain).After(pki.EarliestEnd(issued)))
 	}
-	nodes := p.allNodes()
-	return isBetter(p.offered) || anyPresents(p, isBetter) || len(nodes) > 0 && request.secret == nodes[0].Pod
+	nodes := c.allNodes()
+	return isBetter(c.offered) || anyPresents(c.desired, isBetter) || len(nodes) > 0 && request.secret == nodes[0].Pod
 }
 
 // awaitsItsCA reports whether a leaf was issued by a CA that caCert does not name. CertificateNotAdopted reports that. Validity
 // does not matter: a leaf below an intermediate that has expired is of a known CA.
-func awaitsItsCA(p *pass, issued []*x509.Certificate) bool {
-	return !slices.ContainsFunc(p.clusterCA.Known, func(ca *x509.Certificate) bool {
+func awaitsItsCA(c *decided, issued []*x509.Certificate) bool {
+	return !slices.ContainsFunc(c.clusterCA.Known, func(ca *x509.Certificate) bool {
 		return slices.ContainsFunc(issued, func(cert *x509.Certificate) bool { return pki.SignedBy(cert, ca) })
 	})
 }
@@ -285,28 +285,28 @@ func verifiesChain(ca *x509.Certificate, chain []*x509.Certificate, now time.Tim
 }
 
 // anyPresents reports whether the chain that any node is given to present is wanted.
-func anyPresents(p *pass, isWanted func(chain []*x509.Certificate) bool) bool {
-	return slices.ContainsFunc(p.allNodes(), func(n model.Node) bool { return isWanted(p.presents(n.Pod, n.Pod+".crt")) })
+func anyPresents(c *desired, isWanted func(chain []*x509.Certificate) bool) bool {
+	return slices.ContainsFunc(c.allNodes(), func(n model.Node) bool { return isWanted(c.presents(n.Pod, n.Pod+".crt")) })
 }
 
 // withdrawRequests takes away what was asked of the issuer for nodes and companions that are gone.
-func (r *Reconciler) withdrawRequests(ctx context.Context, p *pass) error {
-	if issuanceOf(p) != trust.Offered || p.stands() || r.options.Gates.CertManagerCaType == featuregate.Off {
+func (r *Reconciler) withdrawRequests(ctx context.Context, c *applied) error {
+	if issuanceOf(c.decided) != trust.Offered || c.stands() || r.options.Gates.CertManagerCaType == featuregate.Off {
 		return nil
 	}
-	keep := []string{p.kafka.Name + operatorSecretSuffix}
-	for _, node := range p.allNodes() {
+	keep := []string{c.kafka.Name + operatorSecretSuffix}
+	for _, node := range c.allNodes() {
 		keep = append(keep, node.Pod)
 	}
-	for _, at := range p.companions {
+	for _, at := range c.companions {
 		keep = append(keep, at.Secret)
 	}
 	slices.Sort(keep)
-	if err := r.outsideIssuer(p, nil).Withdraw(ctx, keep); err != nil {
+	if err := r.outsideIssuer(c.observation, nil).Withdraw(ctx, keep); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("withdrawing requests for certificates: %w", err)
 		}
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonCertificateIssuer, "requests for certificates of nodes that are gone could not be withdrawn, and this is tried again: "+err.Error())
+		c.note("Kafka "+c.kafka.Namespace+"/"+c.kafka.Name, reasonCertificateIssuer, "requests for certificates of nodes that are gone could not be withdrawn, and this is tried again: "+err.Error())
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestALeafAwaitsItsCAWhileNoKnownOneHasSignedIt(t *testing.T) {
 			t.Parallel()
 			p := signing(root)
 			p.now, p.clusterCA.Known = noon().Add(2*time.Hour), []*x509.Certificate{root.Certificate()}
-			if got := awaitsItsCA(p, c.issued); got != c.want {
+			if got := awaitsItsCA(p.decided, c.issued); got != c.want {
 				t.Errorf("it awaits its CA: %t, want %t", got, c.want)
 			}
 		})

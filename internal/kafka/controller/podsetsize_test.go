@@ -18,12 +18,12 @@ func TestAPoolWhosePodsDoNotFitIntoOneObjectIsRefused(t *testing.T) {
 		}
 		return list
 	}
-	p := &pass{observation: &observation{}}
-	p.kafka.Namespace = "kafka"
-	if err := p.checkSize(model.Pool{Name: "many"}, described(350, 4000)); err != nil {
+	c := &observation{}
+	c.kafka.Namespace = "kafka"
+	if err := c.checkSize(model.Pool{Name: "many"}, described(350, 4000)); err != nil {
 		t.Errorf("%d bytes are refused: %v", maxPodSet, err)
 	}
-	err := p.checkSize(model.Pool{Name: "many"}, described(400, 4000))
+	err := c.checkSize(model.Pool{Name: "many"}, described(400, 4000))
 	if err == nil || !invalidResource(err) || !strings.Contains(err.Error(), "KafkaNodePool kafka/many") || !strings.Contains(err.Error(), "several pools of at most 350") {
 		t.Errorf("the error is %v", err)
 	}

@@ -40,9 +40,9 @@ func podOf(pod *corev1.Pod) rollout.Pod {
 // nobody can open another, not the operator either, and its server refuses other stores,
 // because it tries them with those that it has. Only a start gets it out of that, once
 // there is a certificate that it can start with.
-func (p *pass) rolled(name string) rollout.Pod {
-	pod := podOf(p.pods[name])
-	if pod.State == rollout.Ready && p.shutOff(name) {
+func (c *applied) rolled(name string) rollout.Pod {
+	pod := podOf(c.pods[name])
+	if pod.State == rollout.Ready && c.shutOff(name) {
 		pod.State, pod.StuckReason = rollout.Stuck, reasonCertificatesExpired
 	}
 	return pod
@@ -51,10 +51,10 @@ func (p *pass) rolled(name string) rollout.Pod {
 // shutOff reports whether all listeners of a node that other nodes and the operator
 // connect to are known to present certificates that have ended, while its Secret holds
 // one that has not.
-func (p *pass) shutOff(name string) bool {
-	said, ended := p.heard[name], false
-	certificates, issued := p.nodes[name]
-	if !said.known || !issued || !p.now.Before(certificates.leaf.NotAfter) {
+func (c *applied) shutOff(name string) bool {
+	said, ended := c.heard[name], false
+	certificates, issued := c.nodes[name]
+	if !said.known || !issued || !c.now.Before(certificates.leaf.NotAfter) {
 		return false
 	}
 	for _, listener := range []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener} {
@@ -63,7 +63,7 @@ func (p *pass) shutOff(name string) bool {
 			continue
 		}
 		end := evidence.LeafEnd(said.report, loaded)
-		if end.IsZero() || p.now.Before(end) {
+		if end.IsZero() || c.now.Before(end) {
 			return false
 		}
 		ended = true

@@ -85,7 +85,7 @@ func TestAPolicyGoesWhenPoliciesAreSwitchedOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &pass{observation: &observation{objects: map[objectID]*metav1.PartialObjectMetadata{}}, cluster: withPolicies(t, c.policies)}
+			p := &desired{observation: &observation{objects: map[objectID]*metav1.PartialObjectMetadata{}}, cluster: withPolicies(t, c.policies)}
 			p.kafka.Name, p.kafka.UID = "my", types.UID("kafka-uid")
 			if c.found != nil {
 				p.objects[policyID()] = &metav1.PartialObjectMetadata{ObjectMeta: *c.found}

@@ -11,16 +11,16 @@ import (
 )
 
 // writePoolStatuses writes what the pools' own statuses say of their nodes.
-func (r *Reconciler) writePoolStatuses(ctx context.Context, p *pass) error {
-	for i := range p.pools {
-		resource := p.pools[i]
-		pool, found := p.cluster.Pool(resource.Name)
+func (r *Reconciler) writePoolStatuses(ctx context.Context, c *desired) error {
+	for i := range c.pools {
+		resource := c.pools[i]
+		pool, found := c.cluster.Pool(resource.Name)
 		if !found {
 			continue
 		}
-		status := p.cluster.PoolStatus(pool)
+		status := c.cluster.PoolStatus(pool)
 		status.ObservedGeneration = resource.Generation
-		if err := r.writePoolStatus(ctx, p, resource, status); err != nil {
+		if err := r.writePoolStatus(ctx, c.observation, resource, status); err != nil {
 			return err
 		}
 	}
@@ -29,9 +29,9 @@ func (r *Reconciler) writePoolStatuses(ctx context.Context, p *pass) error {
 
 // writePoolWarnings writes what the pools say of themselves while the cluster cannot be built: what is wrong with
 // the Kafka hides nothing that is wrong with a pool. What statuses say of nodes stays as it is.
-func (r *Reconciler) writePoolWarnings(ctx context.Context, p *pass) error {
-	for _, resource := range p.pools {
-		if err := r.writePoolStatus(ctx, p, resource, *resource.Status.DeepCopy()); err != nil {
+func (r *Reconciler) writePoolWarnings(ctx context.Context, o *observation) error {
+	for _, resource := range o.pools {
+		if err := r.writePoolStatus(ctx, o, resource, *resource.Status.DeepCopy()); err != nil {
 			return err
 		}
 	}
@@ -39,12 +39,12 @@ func (r *Reconciler) writePoolWarnings(ctx context.Context, p *pass) error {
 }
 
 // writePoolStatus writes a status with the conditions of the pool, when that differs from the present one.
-func (r *Reconciler) writePoolStatus(ctx context.Context, p *pass, resource *pool, status kafkav1.KafkaNodePoolStatus) error {
-	status.Conditions = conditionsSince(poolWarnings(resource), resource.Status.Conditions, p.now)
+func (r *Reconciler) writePoolStatus(ctx context.Context, o *observation, resource *pool, status kafkav1.KafkaNodePoolStatus) error {
+	status.Conditions = conditionsSince(poolWarnings(resource), resource.Status.Conditions, o.now)
 	if equalPoolStatus(status, resource.Status) {
 		return nil
 	}
-	return r.applyStatus(ctx, p, kafkav1.KindKafkaNodePool, &resource.KafkaNodePool, &status)
+	return r.applyStatus(ctx, o, kafkav1.KindKafkaNodePool, &resource.KafkaNodePool, &status)
 }
 
 func poolWarnings(resource *pool) []wanted {

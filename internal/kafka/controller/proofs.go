@@ -32,13 +32,13 @@ func proofKey() pki.KeyParams { return pki.KeyParams{Algorithm: pki.ECDSA, Size:
 // Where names tell anchors apart it needs none. Of an anchor whose key is kept
 // elsewhere there is none; where an issuer keeps it, one that the node has had or is
 // offered has to do.
-func (p *pass) proofs(ctx context.Context, node model.Node, own leaf, trusts map[publication.Role][]string,
+func (c *decided) proofs(ctx context.Context, node model.Node, own leaf, trusts map[publication.Role][]string,
 	data map[string][]byte,
 ) (map[pki.KeyID]*x509.Certificate, error) {
-	listening, stored := p.listeningTo(node, trusts), p.stored(node.Pod).Data
+	listening, stored := c.listeningTo(node, trusts), c.stored(node.Pod).Data
 	leaves := map[pki.KeyID]*x509.Certificate{}
 	for _, kind := range kinds() {
-		d := p.domain(kind)
+		d := c.domain(kind)
 		for _, anchor := range publication.InDoubt(domainOf(kind), d.Known, listening) {
 			key := pki.KeyIDOf(anchor)
 			entry := publication.ProofEntry(key.String())
@@ -48,12 +48,12 @@ func (p *pass) proofs(ctx context.Context, node model.Node, own leaf, trusts map
 			var proof *authority.Leaf
 			switch {
 			case err == nil:
-				if proof, err = p.proof(ctx, node.Pod, ca, present); err != nil {
+				if proof, err = c.proof(ctx, node.Pod, ca, present); err != nil {
 					return nil, err
 				}
-			case kind == authorities.Cluster && issuanceOf(p) == trust.Offered: // nothing else can be issued
+			case kind == authorities.Cluster && issuanceOf(c) == trust.Offered: // nothing else can be issued
 				before := authority.StoredLeaf{Certificates: stored[node.Pod+".crt"], Key: stored[node.Pod+".key"]}
-				proof = p.proofAmong(anchor, present, own.StoredLeaf, before, own.offered)
+				proof = c.proofAmong(anchor, present, own.StoredLeaf, before, own.offered)
 			}
 			if proof != nil {
 				data[entry+".crt"], data[entry+".key"], leaves[key] = proof.Certificates, proof.Key, proof.Chain[0]
@@ -64,10 +64,10 @@ func (p *pass) proofs(ctx context.Context, node model.Node, own leaf, trusts map
 }
 
 // proofAmong is the first of some leaves that the anchor verifies, by itself; nil without one.
-func (p *pass) proofAmong(anchor *x509.Certificate, leaves ...authority.StoredLeaf) *authority.Leaf {
+func (o *observation) proofAmong(anchor *x509.Certificate, leaves ...authority.StoredLeaf) *authority.Leaf {
 	for _, stored := range leaves {
 		chain, err := pki.ParseChain(stored.Certificates)
-		if err != nil || pki.Verify(chain[:1], []*x509.Certificate{anchor}, p.now, pki.ClientAuth) != nil {
+		if err != nil || pki.Verify(chain[:1], []*x509.Certificate{anchor}, o.now, pki.ClientAuth) != nil {
 			continue
 		}
 		if key, err := pki.ParsePrivateKey(stored.Key); err != nil || !key.Matches(chain[0]) {
@@ -81,20 +81,20 @@ func (p *pass) proofAmong(anchor *x509.Certificate, leaves ...authority.StoredLe
 }
 
 // listeningTo is what the listeners of a node may have loaded, and are given now.
-func (p *pass) listeningTo(node model.Node, trusts map[publication.Role][]string) publication.Listening {
-	said := p.heard[node.Pod]
-	_, runs := p.pods[node.Pod]
+func (c *polled) listeningTo(node model.Node, trusts map[publication.Role][]string) publication.Listening {
+	said := c.heard[node.Pod]
+	_, runs := c.pods[node.Pod]
 	return publication.Listening{
-		Stores: p.listening(node), Trust: trusts, Previous: p.published(node.Pod), Report: said.report,
-		Settled: !runs || said.known && p.settled(node.Pod, said.report),
+		Stores: c.listening(node), Trust: trusts, Previous: c.published(node.Pod), Report: said.report,
+		Settled: !runs || said.known && c.settled(node.Pod, said.report),
 	}
 }
 
 // proof keeps a leaf that lasts, or has the authority sign another. The result is nil
 // when it may not: one that has ended proves nothing.
-func (p *pass) proof(ctx context.Context, secret string, ca pki.Authority, present authority.StoredLeaf) (*authority.Leaf, error) {
+func (o *observation) proof(ctx context.Context, secret string, ca pki.Authority, present authority.StoredLeaf) (*authority.Leaf, error) {
 	in := authority.LeafInput{
-		Stored: present, Window: authority.Window{Open: true}, Now: p.now,
+		Stored: present, Window: authority.Window{Open: true}, Now: o.now,
 		Want: authority.WantedLeaf{
 			Subject: pki.Subject{CommonName: proofCommonName}, Key: proofKey(), Authority: ca,
 			Validity: proofValidity, Renewal: proofRenewal,
@@ -105,14 +105,14 @@ func (p *pass) proof(ctx context.Context, secret string, ca pki.Authority, prese
 		var err error
 		in.Answer, err = ownca.New(ca).Issue(ctx, issuer.Request{
 			Name: secret, Subject: in.Want.Subject, Usages: []pki.Usage{pki.ClientAuth}, Validity: in.Want.Validity,
-			Renewal: in.Want.Renewal, Key: in.Want.Key, Now: p.now,
+			Renewal: in.Want.Renewal, Key: in.Want.Key, Now: o.now,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("issuing a leaf for proofs of Secret %s: %w", secret, err)
 		}
 		decision = authority.DecideLeaf(in)
 	}
-	p.wake(decision.RenewalAt)
+	o.wake(decision.RenewalAt)
 	if decision.Act == authority.HoldLeaf {
 		decision.Leaf = nil
 	}

@@ -21,10 +21,10 @@ import (
 
 // readiness says whether the cluster serves and goes on serving by itself. There is one
 // reason; the message tells of everything.
-func (p *pass) readiness(acted outcome) wanted {
+func (c *applied) readiness(acted outcome) wanted {
 	var found []wanted
 	for _, look := range []func() wanted{
-		p.expired, p.blocked, func() wanted { return p.unready(acted) },
+		c.expired, c.blocked, func() wanted { return c.unready(acted) },
 	} {
 		if w := look(); w.kind != "" {
 			found = append(found, w)
@@ -41,18 +41,18 @@ func (p *pass) readiness(acted outcome) wanted {
 }
 
 // unready names the pods that are waited for, and what keeps those that are stuck.
-func (p *pass) unready(acted outcome) wanted {
-	waiting := p.waitingFor(acted)
+func (c *desired) unready(acted outcome) wanted {
+	waiting := c.waitingFor(acted)
 	if len(waiting) == 0 {
 		return wanted{}
 	}
 	reason := reasonPodsNotReady
-	if !p.wasReady() {
+	if !c.wasReady() {
 		reason = reasonCreating
 	}
-	pulls := unpulled(p.pods, waiting)
+	pulls := unpulled(c.pods, waiting)
 	for i, name := range waiting {
-		if stuck := podOf(p.pods[name]).StuckReason; stuck != "" {
+		if stuck := podOf(c.pods[name]).StuckReason; stuck != "" {
 			waiting[i] = name + " (" + stuck + ")"
 		}
 	}
@@ -71,12 +71,12 @@ func unpulled(pods map[string]*corev1.Pod, names []string) string {
 
 // blocked says which rotation only a person can help on. One that waits for time, for
 // a window or for a restart goes on by itself.
-func (p *pass) blocked() wanted {
+func (c *decided) blocked() wanted {
 	var messages []string
 	for _, kind := range kinds() {
-		d := p.domain(kind)
+		d := c.domain(kind)
 		if d.Plan.States != nil && authorities.Words().PhaseOf(d.Snapshot, d.Plan) == rotation.Blocked {
-			messages = append(messages, fmt.Sprintf("the rotation of the %s is blocked: %s", kind, d.message(p.kafka.Name)))
+			messages = append(messages, fmt.Sprintf("the rotation of the %s is blocked: %s", kind, d.message(c.kafka.Name)))
 		}
 	}
 	if len(messages) == 0 {
@@ -87,17 +87,17 @@ func (p *pass) blocked() wanted {
 
 // expired names the nodes that present a certificate that has ended: by what their
 // servers say, and of those that say nothing by what their Secrets hold.
-func (p *pass) expired() wanted {
+func (c *applied) expired() wanted {
 	var names []string
 	remedies := map[string]bool{}
-	for _, node := range p.cluster.Nodes {
-		roles := p.expiredRoles(node.Pod)
+	for _, node := range c.cluster.Nodes {
+		roles := c.expiredRoles(node.Pod)
 		if len(roles) == 0 {
 			continue
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", node.Pod, strings.Join(roles, ", ")))
 		for _, role := range roles {
-			remedies[p.remedy(node.Pod, publication.Role(role))] = true
+			remedies[c.remedy(node.Pod, publication.Role(role))] = true
 		}
 	}
 	if len(names) == 0 {
@@ -111,22 +111,22 @@ func (p *pass) expired() wanted {
 const storedRole = "in its Secret"
 
 // expiredRoles are the roles of a node that present a certificate that has ended,
-// sorted. The pass is to be repeated when the next one ends.
-func (p *pass) expiredRoles(pod string) []string {
+// sorted. The reconcile is to be repeated when the next one ends.
+func (c *applied) expiredRoles(pod string) []string {
 	ends := map[string]time.Time{}
-	if said := p.heard[pod]; said.known {
+	if said := c.heard[pod]; said.known {
 		for role, loaded := range said.report.Roles {
 			ends[string(role)] = evidence.LeafEnd(said.report, loaded)
 		}
-	} else if certificates, issued := p.nodes[pod]; issued {
+	} else if certificates, issued := c.nodes[pod]; issued {
 		ends[storedRole] = certificates.leaf.NotAfter
 	}
 	var roles []string
 	for _, role := range slices.Sorted(maps.Keys(ends)) {
 		switch end := ends[role]; {
 		case end.IsZero():
-		case p.now.Before(end):
-			p.wake(end)
+		case c.now.Before(end):
+			c.wake(end)
 		default:
 			roles = append(roles, role)
 		}
@@ -136,27 +136,27 @@ func (p *pass) expiredRoles(pod string) []string {
 
 // remedy is what has to be done about a certificate that has ended and is still
 // presented.
-func (p *pass) remedy(pod string, role publication.Role) string {
-	if custom, found := p.custom[role]; found {
-		if p.now.Before(custom.Chain[0].NotAfter) {
+func (c *applied) remedy(pod string, role publication.Role) string {
+	if custom, found := c.custom[role]; found {
+		if c.now.Before(custom.Chain[0].NotAfter) {
 			return "the new certificate of listener " + string(role) + " is being loaded"
 		}
-		return "replace the certificate that listener " + string(role) + " takes from " + p.customSecret(role)
+		return "replace the certificate that listener " + string(role) + " takes from " + c.customSecret(role)
 	}
-	certificates, issued := p.nodes[pod]
+	certificates, issued := c.nodes[pod]
 	switch {
-	case issued && p.now.Before(certificates.leaf.NotAfter) && role == contract.RaftRole:
+	case issued && c.now.Before(certificates.leaf.NotAfter) && role == contract.RaftRole:
 		return "a Raft client keeps the certificate it was started with until its node is restarted; see condition RollingUpdate for what holds up the restart"
-	case issued && p.now.Before(certificates.leaf.NotAfter):
+	case issued && c.now.Before(certificates.leaf.NotAfter):
 		return "new ones have been issued and are being loaded"
 	default:
 		return "see conditions Warning and " + string(conditionClusterCATrust) + " for why no new ones are issued, and Secret " +
-			authorities.Cluster.KeySecret(p.kafka.Name) + " for the key that is needed"
+			authorities.Cluster.KeySecret(c.kafka.Name) + " for the key that is needed"
 	}
 }
 
-func (p *pass) customSecret(role publication.Role) string {
-	for _, listener := range p.cluster.Listeners {
+func (c *desired) customSecret(role publication.Role) string {
+	for _, listener := range c.cluster.Listeners {
 		if listener.Key() == role && listener.Certificate != nil && listener.Certificate.Secret != "" {
 			return "Secret " + listener.Certificate.Secret
 		}

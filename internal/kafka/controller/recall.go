@@ -17,34 +17,34 @@ import (
 
 // lostTrust reports whether pods run although the Secret with the anchors of an
 // authority, or its certificate, is gone.
-func (p *pass) lostTrust() bool {
-	return len(p.pods) > 0 && slices.ContainsFunc(kinds(), p.lacksTrust)
+func (o *observation) lostTrust() bool {
+	return len(o.pods) > 0 && slices.ContainsFunc(kinds(), o.lacksTrust)
 }
 
-func (p *pass) lacksTrust(kind authorities.Kind) bool {
-	return len(authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name)))) == 0 ||
-		len(p.stored(kind.CertSecret(p.kafka.Name)).Data[authority.CertKey]) == 0
+func (o *observation) lacksTrust(kind authorities.Kind) bool {
+	return len(authority.StoredAnchors(o.stored(kind.TrustedCertsSecret(o.kafka.Name)))) == 0 ||
+		len(o.stored(kind.CertSecret(o.kafka.Name)).Data[authority.CertKey]) == 0
 }
 
 // dependence is what depends on an authority, and, when that is lost, what tells of it.
-func (p *pass) dependence(kind authorities.Kind) authority.Evidence {
-	evidence := p.dependants(kind)
-	evidence.Named = p.named(kind)
-	if len(p.pods) > 0 && p.lacksTrust(kind) {
-		evidence.Reported, evidence.Leaves = p.reported(kind), p.presentedLeaves()
+func (c *polled) dependence(kind authorities.Kind) authority.Evidence {
+	evidence := c.dependants(kind)
+	evidence.Named = c.named(kind)
+	if len(c.pods) > 0 && c.lacksTrust(kind) {
+		evidence.Reported, evidence.Leaves = c.reported(kind), c.presentedLeaves()
 	}
 	if kind == authorities.Cluster {
-		evidence.Vouching, evidence.Issued = p.sentAlong(), storedLeaves(p)
+		evidence.Vouching, evidence.Issued = c.sentAlong(), storedLeaves(c.desired)
 	}
 	return evidence
 }
 
 // sentAlong is what Secrets have nodes present after their leaves, each certificate
 // once.
-func (p *pass) sentAlong() []*x509.Certificate {
+func (c *desired) sentAlong() []*x509.Certificate {
 	var sent []*x509.Certificate
-	for _, node := range p.allNodes() {
-		for _, cert := range afterLeaf(p.presents(node.Pod, node.Pod+".crt")) {
+	for _, node := range c.allNodes() {
+		for _, cert := range afterLeaf(c.presents(node.Pod, node.Pod+".crt")) {
 			if !slices.ContainsFunc(sent, cert.Equal) {
 				sent = append(sent, cert)
 			}
@@ -55,8 +55,8 @@ func (p *pass) sentAlong() []*x509.Certificate {
 
 // named are the anchors of the authority that publications name, and that pods were
 // given by their pins and notes, sorted.
-func (p *pass) named(kind authorities.Kind) []pki.Fingerprint {
-	all := p.everGiven()
+func (c *desired) named(kind authorities.Kind) []pki.Fingerprint {
+	all := c.everGiven()
 	texts := make([]string, 0, len(all))
 	for _, given := range all {
 		texts = append(texts, given[domainOf(kind)]...)
@@ -78,11 +78,11 @@ func fingerprints(texts []string) []pki.Fingerprint {
 }
 
 // everGiven is what nodes were given: what is published, and what their pods tell.
-func (p *pass) everGiven() []publication.Given {
-	given := make([]publication.Given, 0, 2*len(p.cluster.Nodes))
-	for _, node := range p.cluster.Nodes {
-		stores := p.cluster.Stores(node)
-		given = append(given, publication.GivenBy(p.published(node.Pod), stores, contract.ClusterDomain), givenTo(p.pods[node.Pod], stores))
+func (c *desired) everGiven() []publication.Given {
+	given := make([]publication.Given, 0, 2*len(c.cluster.Nodes))
+	for _, node := range c.cluster.Nodes {
+		stores := c.cluster.Stores(node)
+		given = append(given, publication.GivenBy(c.published(node.Pod), stores, contract.ClusterDomain), givenTo(c.pods[node.Pod], stores))
 	}
 	return given
 }
@@ -96,9 +96,9 @@ func domainOfRole(role publication.Role) publication.Domain {
 }
 
 // reported are the CA certificates that nodes say to trust, sorted by fingerprint.
-func (p *pass) reported(kind authorities.Kind) []*x509.Certificate {
+func (c *polled) reported(kind authorities.Kind) []*x509.Certificate {
 	found := map[string]*x509.Certificate{}
-	for _, said := range p.heard {
+	for _, said := range c.heard {
 		for role, loaded := range said.report.Roles {
 			for _, fingerprint := range loaded.Trusts {
 				cert, err := pki.CertificateOf(said.report.Certificates[fingerprint])
@@ -116,15 +116,15 @@ func (p *pass) reported(kind authorities.Kind) []*x509.Certificate {
 }
 
 // presentedLeaves are what nodes present by what they say, or else by their Secrets.
-func (p *pass) presentedLeaves() []*x509.Certificate {
+func (c *polled) presentedLeaves() []*x509.Certificate {
 	var leaves []*x509.Certificate
-	for _, node := range p.cluster.Nodes {
-		said := p.heard[node.Pod]
+	for _, node := range c.cluster.Nodes {
+		said := c.heard[node.Pod]
 		shown, _ := presented(said)
 		leaf, err := pki.CertificateOf(said.report.Certificates[shown])
 		if err == nil {
 			leaves = append(leaves, leaf)
-		} else if chain := p.presents(node.Pod, node.Pod+".crt"); len(chain) > 0 {
+		} else if chain := c.presents(node.Pod, node.Pod+".crt"); len(chain) > 0 {
 			leaves = append(leaves, chain[0])
 		}
 	}

@@ -18,18 +18,18 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// keepingTrust is a pass over a cluster with a pod, whose authorities have all their Secrets.
-func keepingTrust(ca pki.Authority) *pass {
-	p := passOf(smallKafka(), map[string]*corev1.Pod{"a": readyPod("a")})
-	p.secrets = map[string]corev1.Secret{}
+// keepingTrust is a reconcile over a cluster with a pod, whose authorities have all their Secrets.
+func keepingTrust(ca pki.Authority) *applied {
+	c := clusterOf(smallKafka(), map[string]*corev1.Pod{"a": readyPod("a")})
+	c.secrets = map[string]corev1.Secret{}
 	text := pki.EncodeBundle(ca.Certificate())
 	for _, kind := range kinds() {
-		p.secrets[kind.CertSecret("my")] = corev1.Secret{Data: map[string][]byte{authority.CertKey: text}}
-		p.secrets[kind.TrustedCertsSecret("my")] = corev1.Secret{Data: map[string][]byte{
+		c.secrets[kind.CertSecret("my")] = corev1.Secret{Data: map[string][]byte{authority.CertKey: text}}
+		c.secrets[kind.TrustedCertsSecret("my")] = corev1.Secret{Data: map[string][]byte{
 			pki.SHA1Name(ca.Certificate()) + ".crt": text, pki.SHA1Name(ca.Certificate()) + ".state": []byte(authority.TrustedInUseAll),
 		}}
 	}
-	return p
+	return c
 }
 
 // Only where something was lost may what nodes say count.
@@ -38,17 +38,17 @@ func TestNodesAreBelievedOnlyWhereTheSecretsOfAnAuthorityAreLost(t *testing.T) {
 	ca, users := pkitest.CA(t, "cluster", noon()), pkitest.CA(t, "users", noon())
 	known := map[authorities.Kind]pki.Authority{authorities.Cluster: ca, authorities.Clients: users}
 	for name, c := range map[string]struct {
-		change func(p *pass)
+		change func(p *applied)
 		lost   bool
 		// believed are those of whose authority nodes are believed.
 		believed []authorities.Kind
 	}{
-		"nothing is lost":                         {func(*pass) {}, false, nil},
-		"the anchors of one are":                  {func(p *pass) { delete(p.secrets, "my-clients-ca-trusted-certs") }, true, []authorities.Kind{authorities.Clients}},
-		"the anchors are there, and hold nothing": {func(p *pass) { p.secrets["my-cluster-ca-trusted-certs"] = corev1.Secret{} }, true, []authorities.Kind{authorities.Cluster}},
-		"the certificate of one is":               {func(p *pass) { delete(p.secrets, "my-cluster-ca-cert") }, true, []authorities.Kind{authorities.Cluster}},
-		"everything is":                           {func(p *pass) { p.secrets = nil }, true, kinds()},
-		"everything is, and no pod is left":       {func(p *pass) { p.secrets, p.pods = nil, nil }, false, nil},
+		"nothing is lost":                         {func(*applied) {}, false, nil},
+		"the anchors of one are":                  {func(p *applied) { delete(p.secrets, "my-clients-ca-trusted-certs") }, true, []authorities.Kind{authorities.Clients}},
+		"the anchors are there, and hold nothing": {func(p *applied) { p.secrets["my-cluster-ca-trusted-certs"] = corev1.Secret{} }, true, []authorities.Kind{authorities.Cluster}},
+		"the certificate of one is":               {func(p *applied) { delete(p.secrets, "my-cluster-ca-cert") }, true, []authorities.Kind{authorities.Cluster}},
+		"everything is":                           {func(p *applied) { p.secrets = nil }, true, kinds()},
+		"everything is, and no pod is left":       {func(p *applied) { p.secrets, p.pods = nil, nil }, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,10 +92,10 @@ func saying(nodes, users pki.Authority) publication.Report {
 func TestWhatASilentNodePresentsIsReadFromItsSecret(t *testing.T) {
 	t.Parallel()
 	ca := pkitest.CA(t, "cluster", noon())
-	p := keepingTrust(ca)
-	p.cluster.Nodes = []model.Node{{Pod: "a"}, {Pod: "without a Secret"}}
-	p.secrets = map[string]corev1.Secret{"a": {Data: map[string][]byte{"a.crt": pki.EncodeBundle(ca.Certificate())}}}
-	if leaves := p.dependence(authorities.Cluster).Leaves; len(leaves) != 1 || !leaves[0].Equal(ca.Certificate()) {
+	c := keepingTrust(ca)
+	c.cluster.Nodes = []model.Node{{Pod: "a"}, {Pod: "without a Secret"}}
+	c.secrets = map[string]corev1.Secret{"a": {Data: map[string][]byte{"a.crt": pki.EncodeBundle(ca.Certificate())}}}
+	if leaves := c.dependence(authorities.Cluster).Leaves; len(leaves) != 1 || !leaves[0].Equal(ca.Certificate()) {
 		t.Errorf("%d leaves are known, want the one in the Secret", len(leaves))
 	}
 }
@@ -104,21 +104,21 @@ func TestWhatASilentNodePresentsIsReadFromItsSecret(t *testing.T) {
 func TestTheCAsThatNodesWereToldToTrustAreKnownByName(t *testing.T) {
 	t.Parallel()
 	one, two, three := pki.Fingerprint{1}, pki.Fingerprint{2}, pki.Fingerprint{3}
-	p := keepingTrust(pkitest.CA(t, "cluster", noon()))
-	p.cluster.Listeners = []model.Listener{{Name: "tls", Port: 9093, TLS: true}}
-	p.cluster.Nodes = []model.Node{{Pod: "a", Roles: model.Roles{Broker: true}}, {Pod: "b", Roles: model.Roles{Broker: true}}}
+	c := keepingTrust(pkitest.CA(t, "cluster", noon()))
+	c.cluster.Listeners = []model.Listener{{Name: "tls", Port: 9093, TLS: true}}
+	c.cluster.Nodes = []model.Node{{Pod: "a", Roles: model.Roles{Broker: true}}, {Pod: "b", Roles: model.Roles{Broker: true}}}
 	publishes := func(pod string, trusts map[publication.Role][]string) {
 		text, err := json.Marshal(publication.Publication{Revision: 1, Trust: trusts})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.secrets[pod] = corev1.Secret{Data: map[string][]byte{agent.PublicationKey: text}}
+		c.secrets[pod] = corev1.Secret{Data: map[string][]byte{agent.PublicationKey: text}}
 	}
 	publishes("a", map[publication.Role][]string{contract.ReplicationListener: {two.String(), "no fingerprint"}, "tls-9093": {three.String()}})
 	publishes("b", map[publication.Role][]string{contract.ReplicationListener: {two.String(), one.String()}})
 
 	for kind, want := range map[authorities.Kind][]pki.Fingerprint{authorities.Cluster: {one, two}, authorities.Clients: {three}} {
-		if named := p.dependence(kind).Named; !slices.Equal(named, want) {
+		if named := c.dependence(kind).Named; !slices.Equal(named, want) {
 			t.Errorf("of the %s nodes were told of %v, want %v", kind, named, want)
 		}
 	}
@@ -128,14 +128,14 @@ func TestTheCAsThatNodesWereToldToTrustAreKnownByName(t *testing.T) {
 func TestWhatNodesSendAlongIsKnownOnce(t *testing.T) {
 	t.Parallel()
 	ca, cross := pkitest.CA(t, "cluster", noon()), pkitest.CA(t, "cross", noon())
-	p := keepingTrust(ca)
+	c := keepingTrust(ca)
 	for _, pod := range []string{"a", "b"} {
-		p.secrets[pod] = corev1.Secret{Data: map[string][]byte{pod + ".crt": pki.EncodeBundle(ca.Certificate(), cross.Certificate())}}
+		c.secrets[pod] = corev1.Secret{Data: map[string][]byte{pod + ".crt": pki.EncodeBundle(ca.Certificate(), cross.Certificate())}}
 	}
-	if sent := p.dependence(authorities.Cluster).Vouching; len(sent) != 1 || !sent[0].Equal(cross.Certificate()) {
+	if sent := c.dependence(authorities.Cluster).Vouching; len(sent) != 1 || !sent[0].Equal(cross.Certificate()) {
 		t.Errorf("%d certificates are sent along, want the one after the leaves", len(sent))
 	}
-	if sent := p.dependence(authorities.Clients).Vouching; len(sent) > 0 {
+	if sent := c.dependence(authorities.Clients).Vouching; len(sent) > 0 {
 		t.Errorf("%d certificates vouch for a CA of users", len(sent))
 	}
 }
@@ -147,18 +147,18 @@ func TestNothingIsBegunWhileNodesCannotBeAsked(t *testing.T) {
 	const own = "my" + operatorSecretSuffix
 	ca := pkitest.CA(t, "cluster", noon())
 	for name, c := range map[string]struct {
-		change func(p *pass)
+		change func(p *applied)
 		want   bool
 	}{
-		"there is no certificate, and the CA needs a person": {func(*pass) {}, true},
-		"there is a certificate":                             {func(p *pass) { p.secrets[own] = corev1.Secret{} }, false},
-		"somebody else's Secret stands there":                {func(p *pass) { p.foreign = []foreignObject{{objectID: secretObject(own)}} }, false},
-		"the CA is well":                                     {func(p *pass) { p.clusterCA.Problems = nil }, false},
-		"a key is at hand":                                   {func(p *pass) { p.clusterCA.Keys = []pki.Authority{ca} }, false},
+		"there is no certificate, and the CA needs a person": {func(*applied) {}, true},
+		"there is a certificate":                             {func(p *applied) { p.secrets[own] = corev1.Secret{} }, false},
+		"somebody else's Secret stands there":                {func(p *applied) { p.foreign = []foreignObject{{objectID: secretObject(own)}} }, false},
+		"the CA is well":                                     {func(p *applied) { p.clusterCA.Problems = nil }, false},
+		"a key is at hand":                                   {func(p *applied) { p.clusterCA.Keys = []pki.Authority{ca} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := passOf(smallKafka(), nil)
+			p := clusterOf(smallKafka(), nil)
 			p.secrets, p.clusterCA.Problems = map[string]corev1.Secret{}, []authority.Problem{{Object: "Secret my-cluster-ca"}}
 			c.change(p)
 			if got := p.cannotAsk(); got != c.want {

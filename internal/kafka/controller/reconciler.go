@@ -56,7 +56,7 @@ type Options struct {
 	Outside OutsideIssuers
 	// Gates says which features are enabled.
 	Gates featuregate.Gates
-	// Metrics is told what each pass has seen.
+	// Metrics is told what each reconcile has seen.
 	Metrics *Metrics
 	// Watches knows which of the watches are denied; nil where nothing is watched.
 	Watches *watches.Observer
@@ -121,72 +121,72 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	r.meet(request.NamespacedName, observed.kafka.UID)
 	r.metrics.recall(request.NamespacedName, observed.kafka.Status.Conditions)
-	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
-	defer r.trackSurvey(p)
-	p.wake(observed.lookWhileDenied())
+	c := begin(observed)
+	defer r.trackSurvey(c)
+	c.wake(observed.lookWhileDenied())
 	if observed.clockIsWrong() {
-		return ctrl.Result{RequeueAfter: kube.ClockPause}, r.reportClock(ctx, p)
+		return ctrl.Result{RequeueAfter: kube.ClockPause}, r.reportClock(ctx, c)
 	}
 	if observed.paused() {
-		return r.reportPaused(ctx, p)
+		return r.reportPaused(ctx, c)
 	}
-	err = r.decide(ctx, p)
+	err = r.decide(ctx, c)
 	var acted outcome
 	if err == nil {
-		acted, err = r.carry(ctx, p)
+		acted, err = r.carry(ctx, c)
 	}
 	if errors.Is(err, errUnheard) {
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	if lostRace(err) {
-		return r.lost(ctx, p, err)
+		return r.lost(ctx, c, err)
 	}
-	r.races.forget(p.kafka.UID)
-	result, reportErr := r.report(ctx, p, acted, err)
+	r.races.forget(c.kafka.UID)
+	result, reportErr := r.report(ctx, c, acted, err)
 	return result, errors.Join(retried(transient(err)), reportErr)
 }
 
-// lost ends a pass that somebody else was faster than: the next one begins with what they
+// lost ends a reconcile that somebody else was faster than: the next one begins with what they
 // wrote, unless it is lost again and again.
-func (r *Reconciler) lost(ctx context.Context, p *pass, race error) (ctrl.Result, error) {
+func (r *Reconciler) lost(ctx context.Context, c *applied, race error) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: lookAgain}
-	if r.races.lost(p.kafka.UID) {
+	if r.races.lost(c.kafka.UID) {
 		return result, nil
 	}
-	_, err := r.report(ctx, p, outcome{}, race)
+	_, err := r.report(ctx, c, outcome{}, race)
 	return result, err
 }
 
 // carry carries out what was decided. Where the resources cannot be used that is
 // the upkeep of certificates, and the reason is still an error.
-func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
+func (r *Reconciler) carry(ctx context.Context, c *applied) (outcome, error) {
 	write := r.apply
-	if p.stands() {
+	if c.stands() {
 		write = r.keepUp
 	}
-	left, err := write(ctx, p)
+	left, err := write(ctx, c)
 	if err != nil || holdsRestarts(ctx, left) {
 		return outcome{}, together(left, err)
 	}
-	acted, err := r.act(ctx, p)
+	acted, err := r.act(ctx, c)
 	switch {
 	case unreadableRecord(err):
-		acted = r.watching(p)
+		acted = r.watching(c)
 	case err != nil:
 		return outcome{}, together(left, err)
 	}
-	if p.stands() {
-		return acted, together(left, p.whyStands())
+	if c.stands() {
+		return acted, together(left, c.whyStands())
 	}
 	if left != nil { // the nodes are not as they should be
-		return acted, together(left, r.followEvidence(ctx, p), err)
+		return acted, together(left, r.followEvidence(ctx, c), err)
 	}
-	failure := r.followUp(ctx, p, &acted)
+	failure := r.followUp(ctx, c, &acted)
 	return acted, foremost(failure, err)
 }
 
-// foremost is what a pass fails with whose record of disruptions may be unreadable, too: a
-// failure that passes is told first, because it has the pass repeated.
+// foremost is what a reconcile fails with whose record of disruptions may be unreadable, too: a
+// failure that passes is told first, because it has the reconcile repeated.
 func foremost(failure, unreadable error) error {
 	if transient(failure) != nil {
 		return failure

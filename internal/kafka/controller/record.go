@@ -24,13 +24,13 @@ import (
 
 // record writes down what trust was decided from, for people and the plans they ask for.
 // Whom to trust is not decided from it, and so nothing waits for it: what keeps it from being
-// written is told, and the pass is repeated. The next operator takes from it only since when
+// written is told, and the reconcile is repeated. The next operator takes from it only since when
 // somebody is waited for, and how long restarts and reloads take.
-func (r *Reconciler) record(ctx context.Context, p *pass) {
-	p.unrecorded = r.applyRecord(ctx, p)
-	if p.unrecorded != nil && !lostRace(p.unrecorded) {
-		p.note("ConfigMap "+rotation.ConfigMapName(p.kafka.Name), reasonNotRecorded,
-			"the record for `kubectl keyturn plan` and `status` cannot be written, so they show something older or nothing: "+p.unrecorded.Error())
+func (r *Reconciler) record(ctx context.Context, c *applied) {
+	c.unrecorded = r.applyRecord(ctx, c)
+	if c.unrecorded != nil && !lostRace(c.unrecorded) {
+		c.note("ConfigMap "+rotation.ConfigMapName(c.kafka.Name), reasonNotRecorded,
+			"the record for `kubectl keyturn plan` and `status` cannot be written, so they show something older or nothing: "+c.unrecorded.Error())
 	}
 }
 
@@ -52,24 +52,24 @@ func recordAgain(failure error) time.Duration {
 const recordPause = 5 * time.Second
 
 // applyRecord writes the records that are short enough.
-func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
-	if p.unrecalled != nil {
-		return p.unrecalled
+func (r *Reconciler) applyRecord(ctx context.Context, c *applied) error {
+	if c.unrecalled != nil {
+		return c.unrecalled
 	}
 	latest := make([]rotation.Record, 0, len(kinds()))
 	for _, kind := range kinds() {
-		latest = append(latest, r.records.Latest(p.kafka.UID, p.recordOf(kind), p.domain(kind).Plan))
+		latest = append(latest, r.records.Latest(c.kafka.UID, c.recordOf(kind), c.domain(kind).Plan))
 	}
 	data, long := records.Encode(latest)
 	if data == nil {
-		return fmt.Errorf("recording the trust of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, long)
+		return fmt.Errorf("recording the trust of Kafka %s/%s: %w", c.kafka.Namespace, c.kafka.Name, long)
 	}
-	name := rotation.ConfigMapName(p.kafka.Name)
-	intent := coreac.ConfigMap(name, p.kafka.Namespace).
-		WithLabels(p.cluster.ComponentLabels(model.OperatorComponent())).
-		WithOwnerReferences(ownerReference(&p.kafka)).
+	name := rotation.ConfigMapName(c.kafka.Name)
+	intent := coreac.ConfigMap(name, c.kafka.Namespace).
+		WithLabels(c.cluster.ComponentLabels(model.OperatorComponent())).
+		WithOwnerReferences(ownerReference(&c.kafka)).
 		WithData(data)
-	if err := r.applyObject(ctx, p, intended{objectID{configMapKind().GroupKind(), name}, "", rendered(intent)}); err != nil {
+	if err := r.applyObject(ctx, c.desired, intended{objectID{configMapKind().GroupKind(), name}, "", rendered(intent)}); err != nil {
 		return err
 	}
 	return long
@@ -79,30 +79,30 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 // one before it. Without that, each operator would write again what says the same but for its
 // times, so that one that ends at every write would come no further, and people would be told
 // that a rotation began, and that somebody is waited for, since the operator was started.
-func (r *Reconciler) recallRecords(ctx context.Context, p *pass) error {
-	if !r.records.Knows(p.kafka.UID) {
-		found, err := r.readRecords(ctx, p)
+func (r *Reconciler) recallRecords(ctx context.Context, c *decided) error {
+	if !r.records.Knows(c.kafka.UID) {
+		found, err := r.readRecords(ctx, c.observation)
 		if err != nil {
 			return err
 		}
-		r.records.Recall(p.kafka.UID, found, p.podUIDs())
+		r.records.Recall(c.kafka.UID, found, c.podUIDs())
 	}
-	p.recorded, p.made = r.records.Of(p.kafka.UID), r.madeAt(p)
+	c.recorded, c.made = r.records.Of(c.kafka.UID), r.madeAt(c.polled)
 	return nil
 }
 
 // podUIDs are the pods of all members, by name.
-func (p *pass) podUIDs() map[string]types.UID {
-	uids := make(map[string]types.UID, len(p.pods))
-	p.ofMembers(func(_ trust.MemberID, pod *corev1.Pod) { uids[pod.Name] = pod.UID })
+func (c *polled) podUIDs() map[string]types.UID {
+	uids := make(map[string]types.UID, len(c.pods))
+	c.ofMembers(func(_ trust.MemberID, pod *corev1.Pod) { uids[pod.Name] = pod.UID })
 	return uids
 }
 
 // madeAt is since when the pods of members are known as they are, of several the last one.
-func (r *Reconciler) madeAt(p *pass) map[trust.MemberID]time.Time {
-	made := make(map[trust.MemberID]time.Time, len(p.pods))
-	p.ofMembers(func(member trust.MemberID, pod *corev1.Pod) {
-		at := r.records.Made(p.kafka.UID, records.Pod{Name: pod.Name, UID: pod.UID, Created: pod.CreationTimestamp.Time}, p.now)
+func (r *Reconciler) madeAt(c *polled) map[trust.MemberID]time.Time {
+	made := make(map[trust.MemberID]time.Time, len(c.pods))
+	c.ofMembers(func(member trust.MemberID, pod *corev1.Pod) {
+		at := r.records.Made(c.kafka.UID, records.Pod{Name: pod.Name, UID: pod.UID, Created: pod.CreationTimestamp.Time}, c.now)
 		if at.After(made[member]) {
 			made[member] = at
 		}
@@ -111,11 +111,11 @@ func (r *Reconciler) madeAt(p *pass) map[trust.MemberID]time.Time {
 }
 
 // ofMembers calls yield for each pod of each member.
-func (p *pass) ofMembers(yield func(trust.MemberID, *corev1.Pod)) {
-	for name, pod := range p.pods {
+func (c *polled) ofMembers(yield func(trust.MemberID, *corev1.Pod)) {
+	for name, pod := range c.pods {
 		yield(trust.MemberID(name), pod)
 	}
-	for _, at := range p.companions {
+	for _, at := range c.companions {
 		for _, pod := range at.pods {
 			yield(trust.MemberID(at.Member()), pod)
 		}
@@ -123,71 +123,71 @@ func (p *pass) ofMembers(yield func(trust.MemberID, *corev1.Pod)) {
 }
 
 // readRecords reads what the operator before this one wrote down.
-func (r *Reconciler) readRecords(ctx context.Context, p *pass) (map[string]rotation.Record, error) {
+func (r *Reconciler) readRecords(ctx context.Context, o *observation) (map[string]rotation.Record, error) {
 	var stored corev1.ConfigMap
-	exists, err := r.find(ctx, p.observation, rotation.ConfigMapName(p.kafka.Name), &stored)
+	exists, err := r.find(ctx, o, rotation.ConfigMapName(o.kafka.Name), &stored)
 	if err != nil {
 		return nil, err
 	}
-	if !exists || !p.isOurs(&stored) {
+	if !exists || !o.isOurs(&stored) {
 		return map[string]rotation.Record{}, nil
 	}
 	words := map[string]*rotation.Words{}
 	for _, kind := range kinds() {
 		words[string(kind)] = authorities.Words()
 	}
-	return records.Parse(stored.Data, p.kafka.Name, words, p.now), nil
+	return records.Parse(stored.Data, o.kafka.Name, words, o.now), nil
 }
 
-func (p *pass) recordOf(kind authorities.Kind) rotation.Record {
-	d := p.domain(kind)
-	record := d.Record(authorities.Words(), p.kafka.Name, string(kind))
-	record.Versions = p.versions(kind)
+func (c *applied) recordOf(kind authorities.Kind) rotation.Record {
+	d := c.domain(kind)
+	record := d.Record(authorities.Words(), c.kafka.Name, string(kind))
+	record.Versions = c.versions(kind)
 	for _, member := range d.Snapshot.Members {
-		record.Members[member.ID] = p.factsOf(string(member.ID))
+		record.Members[member.ID] = c.factsOf(string(member.ID))
 	}
 	return record
 }
 
 // versions are the resource versions of the Secrets that were decided from.
-func (p *pass) versions(kind authorities.Kind) map[string]string {
+func (c *polled) versions(kind authorities.Kind) map[string]string {
 	versions := map[string]string{}
 	note := func(name string) {
-		if secret, found := p.secrets[name]; found {
+		if secret, found := c.secrets[name]; found {
 			versions["Secret "+name] = secret.ResourceVersion
 		}
 	}
-	note(kind.KeySecret(p.kafka.Name))
-	note(kind.CertSecret(p.kafka.Name))
-	note(kind.TrustedCertsSecret(p.kafka.Name))
-	for _, node := range p.cluster.Nodes {
+	note(kind.KeySecret(c.kafka.Name))
+	note(kind.CertSecret(c.kafka.Name))
+	note(kind.TrustedCertsSecret(c.kafka.Name))
+	for _, node := range c.cluster.Nodes {
 		note(node.Pod)
 	}
-	for _, at := range p.companions {
+	for _, at := range c.companions {
 		note(at.Secret)
 	}
 	return versions
 }
 
 // factsOf tells people how far a member is.
-func (p *pass) factsOf(member string) rotation.MemberFacts {
-	i := slices.IndexFunc(p.companions, func(at accompanying) bool { return at.Member() == member })
+func (c *applied) factsOf(member string) rotation.MemberFacts {
+	i := slices.IndexFunc(c.companions, func(at accompanying) bool { return at.Member() == member })
 	if i >= 0 {
-		return p.factsOfCompanion(p.companions[i])
+		return c.factsOfCompanion(c.companions[i])
 	}
-	facts := rotation.MemberFacts{Published: p.published(member).Revision}
-	if member == string(evidence.OperatorMember) && p.operator.leaf != nil {
-		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(p.operator.leaf).String(), p.operator.leaf.NotAfter
+	facts := rotation.MemberFacts{Published: c.published(member).Revision}
+	if member == string(evidence.OperatorMember) && c.operator.leaf != nil {
+		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(c.operator.leaf).String(), c.operator.leaf.NotAfter
 		return facts
 	}
-	for _, load := range p.clusterCA.Plan.Loads {
+	for _, load := range c.clusterCA.Plan.Loads {
 		if string(load.Member) == member && !load.Due.IsZero() {
 			facts.RestartDue = load.Due
 		}
 	}
-	said := p.heard[member]
+	said := c.heard[member]
 	if !said.known {
-		if _, exists := p.pods[member]; exists {
+		if _, exists := c.pods[member]; exists {
 			facts.Trouble = "its agent does not answer"
 		}
 		return facts

@@ -20,14 +20,14 @@ import (
 
 // What an operator before this one wrote down is gone on from.
 
-// inRotation is a pass over a cluster of which the authority is being replaced.
-func inRotation(now time.Time) *pass {
-	p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "uid"}}, nil)
-	p.clusterCA.kind, p.clientsCA.kind = authorities.Cluster, authorities.Clients
-	p.clusterCA.Snapshot = rotationtest.AtRest(1, rotationtest.Replaced).Snapshot
-	p.clusterCA.Snapshot.Now, p.clientsCA.Snapshot.Now = now, now
-	p.clusterCA.Plan = trust.Decide(p.clusterCA.Snapshot)
-	return p
+// inRotation is a reconcile over a cluster of which the authority is being replaced.
+func inRotation(now time.Time) *applied {
+	c := clusterOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "uid"}}, nil)
+	c.clusterCA.kind, c.clientsCA.kind = authorities.Cluster, authorities.Clients
+	c.clusterCA.Snapshot = rotationtest.AtRest(1, rotationtest.Replaced).Snapshot
+	c.clusterCA.Snapshot.Now, c.clientsCA.Snapshot.Now = now, now
+	c.clusterCA.Plan = trust.Decide(c.clusterCA.Snapshot)
+	return c
 }
 
 // recorded are the ConfigMap with the records and the record of the cluster CA.
@@ -45,10 +45,10 @@ func recorded(t *testing.T, api client.Client) (corev1.ConfigMap, rotation.Recor
 }
 
 // recordAnew has an operator that was just started write down what it has decided from.
-func recordAnew(t *testing.T, r *Reconciler, p *pass) {
+func recordAnew(t *testing.T, r *Reconciler, c *applied) {
 	t.Helper()
-	p.unrecalled = r.recallRecords(t.Context(), p)
-	r.record(t.Context(), p)
+	c.unrecalled = r.recallRecords(t.Context(), c.decided)
+	r.record(t.Context(), c)
 }
 
 func TestAnOperatorThatStartsWritesNoRecordThatSaysTheSame(t *testing.T) {

@@ -20,37 +20,37 @@ import (
 // nobody is the id of no node.
 const nobody model.NodeID = -1
 
-// resolve turns the resources into the cluster as it shall be in this pass.
+// resolve turns the resources into the cluster as it shall be in this reconcile.
 //
 // A node that is no longer asked for stays in it until the rollout planner has
 // granted its removal, and that is recorded: only then do its pod set and its
 // configuration go, and the pod after them. One that never had a pod just goes.
-func (r *Reconciler) resolve(ctx context.Context, p *pass, removing model.NodeID) error {
-	input := model.Input{Kafka: &p.kafka, Settings: r.options.Settings, Known: p.known()}
+func (r *Reconciler) resolve(ctx context.Context, c *desired, removing model.NodeID) error {
+	input := model.Input{Kafka: &c.kafka, Settings: r.options.Settings, Known: c.known()}
 	var err error
-	if input.Known.Voters, err = r.knownVoters(ctx, p); err != nil {
+	if input.Known.Voters, err = r.knownVoters(ctx, c.observation); err != nil {
 		return err
 	}
-	for i := range p.pools {
-		input.Pools = append(input.Pools, p.pools[i].KafkaNodePool)
+	for i := range c.pools {
+		input.Pools = append(input.Pools, c.pools[i].KafkaNodePool)
 	}
-	p.cluster, p.findings = model.Resolve(input)
-	for _, leaving := range p.cluster.Leaving {
-		if leaving.ID != removing && p.exists(p.leavingNode(leaving)) {
+	c.cluster, c.findings = model.Resolve(input)
+	for _, leaving := range c.cluster.Leaving {
+		if leaving.ID != removing && c.exists(c.leavingNode(leaving)) {
 			input.Known.Occupied = append(input.Known.Occupied, leaving.ID)
 		}
 	}
 	if len(input.Known.Occupied) > 0 {
-		p.cluster, p.findings = model.Resolve(input)
+		c.cluster, c.findings = model.Resolve(input)
 	}
-	p.asked = input
-	if len(p.findings.Errors) > 0 {
+	c.asked = input
+	if len(c.findings.Errors) > 0 {
 		// Whoever reads the condition wants to know what is wrong, not what was tried.
-		unusable := &model.InvalidResourceError{Findings: p.findings.Errors}
-		if !p.standOn() {
+		unusable := &model.InvalidResourceError{Findings: c.findings.Errors}
+		if !c.standOn() {
 			return unusable
 		}
-		p.unusable = unusable
+		c.unusable = unusable
 	}
 	return nil
 }
@@ -58,16 +58,16 @@ func (r *Reconciler) resolve(ctx context.Context, p *pass, removing model.NodeID
 // knownVoters reads the quorum that was configured when a creation was
 // interrupted: some pool of controllers has its pod set and another has not. In
 // every other state the pod sets tell who the controllers are.
-func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, error) {
-	if len(p.podSets) == 0 || !slices.ContainsFunc(p.pools, p.lacksControllers) {
+func (r *Reconciler) knownVoters(ctx context.Context, o *observation) ([]model.NodeID, error) {
+	if len(o.podSets) == 0 || !slices.ContainsFunc(o.pools, o.lacksControllers) {
 		return nil, nil
 	}
-	for name := range p.podSets {
-		set := p.podSets[name]
-		described := p.describedPods(&set)
+	for name := range o.podSets {
+		set := o.podSets[name]
+		described := o.describedPods(&set)
 		for i := range described {
 			var config corev1.ConfigMap
-			key := types.NamespacedName{Namespace: p.kafka.Namespace, Name: described[i].pod.Name}
+			key := types.NamespacedName{Namespace: o.kafka.Namespace, Name: described[i].pod.Name}
 			err := r.options.Live.Get(ctx, key, &config)
 			if apierrors.IsNotFound(err) {
 				continue
@@ -75,7 +75,7 @@ func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, 
 			if err != nil {
 				return nil, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 			}
-			if !p.isOurs(&config) && (!isUnmarked(&config) || !kube.Applied(&config, fieldOwner)) {
+			if !o.isOurs(&config) && (!isUnmarked(&config) || !kube.Applied(&config, fieldOwner)) {
 				continue
 			}
 			voters, err := model.ParseVoters(config.Data[contract.ServerConfigKey])
@@ -89,27 +89,27 @@ func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, 
 }
 
 // lacksControllers reports whether a pool of controllers has no pod set yet.
-func (p *pass) lacksControllers(resource *pool) bool {
-	_, built := p.podSets[p.kafka.Name+"-"+resource.Name]
+func (o *observation) lacksControllers(resource *pool) bool {
+	_, built := o.podSets[o.kafka.Name+"-"+resource.Name]
 	return !built && slices.Contains(resource.Spec.Roles, kafkav1.RoleController)
 }
 
 // allNodes are the nodes of the cluster and those that are leaving it while
 // their pods still run, by id.
-func (p *pass) allNodes() []model.Node {
-	nodes := slices.Clone(p.cluster.Nodes)
-	for _, leaving := range p.cluster.Leaving {
+func (c *desired) allNodes() []model.Node {
+	nodes := slices.Clone(c.cluster.Nodes)
+	for _, leaving := range c.cluster.Leaving {
 		known := slices.ContainsFunc(nodes, func(n model.Node) bool { return n.ID == leaving.ID })
 		if !known {
-			nodes = append(nodes, p.leavingNode(leaving))
+			nodes = append(nodes, c.leavingNode(leaving))
 		}
 	}
 	slices.SortFunc(nodes, func(a, b model.Node) int { return cmp.Compare(a.ID, b.ID) })
 	return nodes
 }
 
-func (p *pass) leavingNode(leaving model.Leaving) model.Node {
-	pod := p.pods[leaving.Pod]
+func (o *observation) leavingNode(leaving model.Leaving) model.Node {
+	pod := o.pods[leaving.Pod]
 	return model.Node{
 		ID: leaving.ID, Pool: leaving.Pool, Pod: leaving.Pod,
 		Roles: model.Roles{
@@ -119,12 +119,12 @@ func (p *pass) leavingNode(leaving model.Leaving) model.Node {
 	}
 }
 
-func (p *pass) removalOf(node model.Node) rollout.Removal {
-	for _, leaving := range p.cluster.Leaving {
+func (c *desired) removalOf(node model.Node) rollout.Removal {
+	for _, leaving := range c.cluster.Leaving {
 		if leaving.ID != node.ID || leaving.What != model.LeavingNode {
 			continue
 		}
-		if p.cluster.SkipScaleDownCheck {
+		if c.cluster.SkipScaleDownCheck {
 			return rollout.RemoveAnyway
 		}
 		return rollout.RemoveWhenEmpty

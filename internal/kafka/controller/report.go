@@ -28,54 +28,54 @@ func (o *observation) paused() bool {
 
 // reportPaused says that nothing is done, and leaves the rest of the status as
 // it was.
-func (r *Reconciler) reportPaused(ctx context.Context, p *pass) (ctrl.Result, error) {
-	watched, failure := r.watch(ctx, p)
-	status := *p.kafka.Status.DeepCopy()
-	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, userProgress(p.kafka.Status.Users), []wanted{holds(
+func (r *Reconciler) reportPaused(ctx context.Context, c *applied) (ctrl.Result, error) {
+	watched, failure := r.watch(ctx, c)
+	status := *c.kafka.Status.DeepCopy()
+	status.Conditions = c.conditions(slices.Concat(c.warnings(), watched, userProgress(c.kafka.Status.Users), []wanted{holds(
 		condition.ReconciliationPaused, reasonPaused,
 		"the Kafka is not changed while the annotation "+model.PauseAnnotation+" is true; pods that stop are recreated",
 	)}))
-	return ctrl.Result{RequeueAfter: p.nextLook(outcome{})}, errors.Join(failure, r.writeStatus(ctx, p, status))
+	return ctrl.Result{RequeueAfter: c.nextLook(outcome{})}, errors.Join(failure, r.writeStatus(ctx, c.observation, status))
 }
 
 // watch says what there is to tell of a cluster in which nothing is changed: it is decided
 // to be told, not to be done, because expiry waits for nobody. Of one that was never made
 // there is nothing to tell. The error says that it could not be looked at, and that trying
 // again may help.
-func (r *Reconciler) watch(ctx context.Context, p *pass) ([]wanted, error) {
-	p.notes = nil
-	undecided := r.decide(ctx, p)
-	p.noteForeign()
+func (r *Reconciler) watch(ctx context.Context, c *applied) ([]wanted, error) {
+	c.notes = nil
+	undecided := r.decide(ctx, c)
+	c.noteForeign()
 	switch {
-	case len(p.podSets) == 0:
+	case len(c.podSets) == 0:
 		return nil, nil
 	case undecided != nil:
-		return p.said(ofTrust), r.lookLater(p, undecided)
+		return c.said(ofTrust), r.lookLater(c.observation, undecided)
 	}
-	r.metrics.note(p, outcome{})
-	return p.writtenConditions(), nil
+	r.metrics.note(c, outcome{})
+	return c.writtenConditions(), nil
 }
 
 // lookLater tells why a cluster in which nothing is changed could not be looked at, and
-// returns what has the pass repeated.
-func (r *Reconciler) lookLater(p *pass, undecided error) error {
+// returns what has the reconcile repeated.
+func (r *Reconciler) lookLater(o *observation, undecided error) error {
 	if errors.Is(undecided, errUnheard) {
-		p.wake(p.now.Add(lookAgain))
+		o.wake(o.now.Add(lookAgain))
 		return nil
 	}
 	failure := transient(undecided)
 	if failure != nil {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFailed,
+		o.note("Kafka "+o.kafka.Namespace+"/"+o.kafka.Name, reasonFailed,
 			"the certificates of the cluster, in which nothing is changed for now, could not be looked at; this is tried again: "+failure.Error())
 	}
 	return failure
 }
 
 // noteForeign warns of objects that stand where the cluster's own should.
-func (p *pass) noteForeign() {
-	if len(p.foreign) > 0 {
-		foreign := &foreignObjectsError{cluster: p.kafka.Name, objects: p.foreign}
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, foreign.Error())
+func (c *desired) noteForeign() {
+	if len(c.foreign) > 0 {
+		foreign := &foreignObjectsError{cluster: c.kafka.Name, objects: c.foreign}
+		c.note("Kafka "+c.kafka.Namespace+"/"+c.kafka.Name, reasonForeignObject, foreign.Error())
 	}
 }
 
@@ -87,56 +87,56 @@ func (r *Reconciler) reportUnobserved(ctx context.Context, o *observation, failu
 	}
 	ctx, cancel := inOwnTime(ctx)
 	defer cancel()
-	p := &pass{observation: o}
-	before := p.said(func(kind condition.Type) bool { return !ofReadiness(kind) })
-	status := *p.kafka.Status.DeepCopy()
-	status.Conditions = p.conditions(append(before, p.failed(failure)))
-	return r.writeStatus(ctx, p, status)
+	c := begin(o)
+	before := c.said(func(kind condition.Type) bool { return !ofReadiness(kind) })
+	status := *c.kafka.Status.DeepCopy()
+	status.Conditions = c.conditions(append(before, c.failed(failure)))
+	return r.writeStatus(ctx, c.observation, status)
 }
 
 // report writes the status of the cluster and its pools, and says when to look
 // again.
-func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure error) (ctrl.Result, error) {
+func (r *Reconciler) report(ctx context.Context, c *applied, acted outcome, failure error) (ctrl.Result, error) {
 	ctx, cancel := inOwnTime(ctx)
 	defer cancel()
-	r.metrics.note(p, acted)
-	status := *p.kafka.Status.DeepCopy()
-	status.ObservedGeneration = p.kafka.Generation
+	r.metrics.note(c, acted)
+	status := *c.kafka.Status.DeepCopy()
+	status.ObservedGeneration = c.kafka.Generation
 	if failure != nil {
-		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.writtenConditions(), userProgress(p.kafka.Status.Users), []wanted{p.failed(failure)}))
+		status.Conditions = c.conditions(slices.Concat(c.warnings(), c.writtenConditions(), userProgress(c.kafka.Status.Users), []wanted{c.failed(failure)}))
 		result := ctrl.Result{}
 		if isRefused(failure) {
-			p.wake(p.now.Add(kube.Unwatched))
+			c.wake(c.now.Add(kube.Unwatched))
 		}
-		if p.stands() || invalidResource(failure) || isRefused(failure) {
-			result.RequeueAfter = p.nextLook(acted) // certificates end all the same
+		if c.stands() || invalidResource(failure) || isRefused(failure) {
+			result.RequeueAfter = c.nextLook(acted) // certificates end all the same
 		}
-		return result, errors.Join(r.writeStatus(ctx, p, status), r.writePoolWarnings(ctx, p))
+		return result, errors.Join(r.writeStatus(ctx, c.observation, status), r.writePoolWarnings(ctx, c.observation))
 	}
-	certificates, hidden := p.shown(p.listenerCertificates())
+	certificates, hidden := c.shown(c.listenerCertificates())
 	if len(hidden) > 0 {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonHiddenCertificates, fmt.Sprintf("the status is too small to show the certificates of listeners %s: "+
+		c.note("Kafka "+c.kafka.Namespace+"/"+c.kafka.Name, reasonHiddenCertificates, fmt.Sprintf("the status is too small to show the certificates of listeners %s: "+
 			"clients can take them from the Secrets named by brokerCertChainAndKey", excerpt.List(hidden, ", ", excerpt.Listed)))
 	}
-	status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(), userProgress(p.kafka.Status.Users), p.progress(acted)))
-	status.KafkaNodePools = p.cluster.UsedPools()
-	status.Listeners = p.cluster.ListenerStatuses(certificates)
+	status.Conditions = c.conditions(slices.Concat(c.warnings(), c.trustConditions(), userProgress(c.kafka.Status.Users), c.progress(acted)))
+	status.KafkaNodePools = c.cluster.UsedPools()
+	status.Listeners = c.cluster.ListenerStatuses(certificates)
 	if len(acted.pending) > 0 {
-		status.Listeners = model.ServedListeners(p.kafka.Status.Listeners, status.Listeners)
+		status.Listeners = model.ServedListeners(c.kafka.Status.Listeners, status.Listeners)
 	}
 	status.KafkaVersion = cmp.Or(acted.version, status.KafkaVersion)
 	status.KafkaMetadataVersion = cmp.Or(string(acted.metadata), status.KafkaMetadataVersion)
 	status.OperatorLastSuccessfulVersion = r.options.Version
-	if err := r.writeStatus(ctx, p, status); err != nil {
+	if err := r.writeStatus(ctx, c.observation, status); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: p.nextLook(acted)}, r.writePoolStatuses(ctx, p)
+	return ctrl.Result{RequeueAfter: c.nextLook(acted)}, r.writePoolStatuses(ctx, c.desired)
 }
 
-// reportTime is how long a pass may take to report, whatever it took before.
+// reportTime is how long a reconcile may take to report, whatever it took before.
 const reportTime = 15 * time.Second
 
-// inOwnTime gives a report a deadline of its own: that a pass ran out of time is to be
+// inOwnTime gives a report a deadline of its own: that a reconcile ran out of time is to be
 // told, too. An operator that is to end does so.
 func inOwnTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -153,8 +153,8 @@ func inOwnTime(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // failed says what keeps the cluster from what is asked for. What it serves all the same
 // that has ended comes before that: whoever meets it is cut off now.
-func (p *pass) failed(failure error) wanted {
-	if ended := p.expired(); p.stands() && ended.kind != "" {
+func (c *applied) failed(failure error) wanted {
+	if ended := c.expired(); c.stands() && ended.kind != "" {
 		ended.message += "; " + failure.Error()
 		return ended
 	}
@@ -177,8 +177,8 @@ func failureReason(failure error) string {
 }
 
 // progress says whether the cluster is ready and what is still to be done.
-func (p *pass) progress(acted outcome) []wanted {
-	list := []wanted{p.readiness(acted)}
+func (c *applied) progress(acted outcome) []wanted {
+	list := []wanted{c.readiness(acted)}
 	if len(acted.pending) > 0 {
 		list = append(list, rollingUpdate(acted))
 	}
@@ -187,10 +187,10 @@ func (p *pass) progress(acted outcome) []wanted {
 
 // waitingFor names the pods without which the cluster is not ready. The one pod
 // that is being restarted on purpose does not count: the cluster serves.
-func (p *pass) waitingFor(acted outcome) []string {
+func (c *desired) waitingFor(acted outcome) []string {
 	var names []string
-	for _, node := range p.cluster.Nodes {
-		if podOf(p.pods[node.Pod]).State != rollout.Ready && node.Pod != acted.disrupted {
+	for _, node := range c.cluster.Nodes {
+		if podOf(c.pods[node.Pod]).State != rollout.Ready && node.Pod != acted.disrupted {
 			names = append(names, node.Pod)
 		}
 	}
@@ -198,7 +198,7 @@ func (p *pass) waitingFor(acted outcome) []string {
 }
 
 // wasReady reports whether the cluster has ever served: only a running quorum has a metadata version.
-func (p *pass) wasReady() bool { return p.kafka.Status.KafkaMetadataVersion != "" }
+func (o *observation) wasReady() bool { return o.kafka.Status.KafkaMetadataVersion != "" }
 
 func rollingUpdate(acted outcome) wanted {
 	c := wanted{
@@ -228,16 +228,16 @@ type listenerCertificates map[publication.Role][]string
 
 // listenerCertificates are what clients of each TLS listener have to trust: the
 // custom certificate, or what applications are given of the cluster CA.
-func (p *pass) listenerCertificates() listenerCertificates {
-	anchors := p.clusterCA.Known.Certificates(p.clusterCA.Plan.Application)
+func (c *decided) listenerCertificates() listenerCertificates {
+	anchors := c.clusterCA.Known.Certificates(c.clusterCA.Plan.Application)
 	given := make([]string, 0, len(anchors))
 	for _, cert := range anchors {
 		given = append(given, string(pki.EncodeBundle(cert)))
 	}
 	certificates := listenerCertificates{}
-	for _, listener := range p.cluster.Listeners {
+	for _, listener := range c.cluster.Listeners {
 		certificates[listener.Key()] = given
-		if custom, found := p.custom[listener.Key()]; found {
+		if custom, found := c.custom[listener.Key()]; found {
 			certificates[listener.Key()] = []string{string(custom.Certificates)}
 		}
 	}
@@ -245,14 +245,14 @@ func (p *pass) listenerCertificates() listenerCertificates {
 }
 
 // nextLook is how long until something falls due by time.
-func (p *pass) nextLook(acted outcome) time.Duration {
+func (c *applied) nextLook(acted outcome) time.Duration {
 	next := acted.again
-	if again := recordAgain(p.unrecorded); again > 0 && (next == 0 || again < next) {
+	if again := recordAgain(c.unrecorded); again > 0 && (next == 0 || again < next) {
 		next = again
 	}
-	for _, due := range p.wakeAt {
-		wait := max(due.Sub(p.now), shortestWait)
-		if due.After(p.now) && (next == 0 || wait < next) {
+	for _, due := range c.wakeAt {
+		wait := max(due.Sub(c.now), shortestWait)
+		if due.After(c.now) && (next == 0 || wait < next) {
 			next = wait
 		}
 	}

@@ -101,7 +101,7 @@ func TestTheNextLookIsWhenTheFirstThingFallsDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &pass{observation: &observation{now: noon()}}
+			p := begin(&observation{now: noon()})
 			for _, due := range c.due {
 				p.wake(due)
 			}
@@ -112,12 +112,11 @@ func TestTheNextLookIsWhenTheFirstThingFallsDue(t *testing.T) {
 	}
 }
 
-// passOf is a pass over a cluster of two nodes with the pods as they are given.
-func passOf(kafka *kafkav1.Kafka, pods map[string]*corev1.Pod) *pass {
-	return &pass{
-		observation: &observation{now: noon(), kafka: *kafka, pods: pods},
-		cluster:     model.Cluster{Nodes: []model.Node{{ID: 0, Pod: "a"}, {ID: 1, Pod: "b"}}},
-	}
+// clusterOf is a cluster of two nodes with the pods as they are given.
+func clusterOf(kafka *kafkav1.Kafka, pods map[string]*corev1.Pod) *applied {
+	c := begin(&observation{now: noon(), kafka: *kafka, pods: pods})
+	c.cluster.Nodes = []model.Node{{ID: 0, Pod: "a"}, {ID: 1, Pod: "b"}}
+	return c
 }
 
 func readyPod(name string) *corev1.Pod {
@@ -149,7 +148,7 @@ func TestTheClusterIsReadyWhileOnePodIsRestartedOnPurpose(t *testing.T) {
 			for _, pod := range c.pods {
 				pods[pod] = readyPod(pod)
 			}
-			got := passOf(&c.kafka, pods).progress(c.acted)
+			got := clusterOf(&c.kafka, pods).progress(c.acted)
 			if len(got) != 1 || got[0].kind != c.kind || got[0].reason != c.reason {
 				t.Errorf("conditions are %+v, want %s %s", got, c.kind, c.reason)
 			}
@@ -161,7 +160,7 @@ func TestWhatKeepsAPodFromBecomingReadyIsNamed(t *testing.T) {
 	t.Parallel()
 	stuck := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waitingIn("CrashLoopBackOff")}}}
 
-	got := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"a": stuck}).progress(outcome{})
+	got := clusterOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"a": stuck}).progress(outcome{})
 
 	if want := "waiting for pods a (CrashLoopBackOff), b to become ready"; len(got) != 1 || got[0].message != want {
 		t.Errorf("conditions are %+v, want one that says %q", got, want)
@@ -176,7 +175,7 @@ func TestAPodThatWaitsForItsImageIsNamedWithItsPullSecret(t *testing.T) {
 		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waitingIn("ImagePullBackOff")}},
 	}
 
-	got := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"a": stuck}).progress(outcome{})
+	got := clusterOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"a": stuck}).progress(outcome{})
 
 	const want = "a (ImagePullBackOff), b to become ready; pod a: its image cannot be pulled with pull Secret registry-credentials: " +
 		"check that the image exists, and that namespace kafka has the Secret with credentials for the registry"

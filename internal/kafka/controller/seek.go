@@ -247,25 +247,25 @@ func (o *observation) isBrought(name string) bool {
 
 // noteHidden tells people what is found by its name alone, as far as the operator
 // does not put it right itself.
-func (p *pass) noteHidden() {
-	for _, name := range slices.Sorted(maps.Keys(p.strangers)) {
-		p.note("Pod "+name, reasonForeignPod,
+func (c *desired) noteHidden() {
+	for _, name := range slices.Sorted(maps.Keys(c.strangers)) {
+		c.note("Pod "+name, reasonForeignPod,
 			"it has the name of a node's pod but belongs to something else, so it is unknown what it presents and trusts: "+
 				"delete it, or restore its owner reference")
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.anothersSets)) {
-		if !p.isForeign(objectID{podSetGroupKind(), name}) {
-			p.note(podSetKind+" "+name, reasonForeignObject,
+	for _, name := range slices.Sorted(maps.Keys(c.anothersSets)) {
+		if !c.isForeign(objectID{podSetGroupKind(), name}) {
+			c.note(podSetKind+" "+name, reasonForeignObject,
 				"it claims to belong to this cluster, but Keyturn did not create it, so the nodes it describes are not part of the cluster: "+
 					"remove its label "+model.ClusterLabel+" and its reference to the Kafka as its owner, or delete it if nobody needs its pods")
 		}
 	}
-	if why := p.whyUnread(); why != "" {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonSecretsUnread, why)
+	if why := c.whyUnread(); why != "" {
+		c.note("Kafka "+c.kafka.Namespace+"/"+c.kafka.Name, reasonSecretsUnread, why)
 	}
-	for name := range p.pods {
-		if p.pods[name].Labels[model.ClusterLabel] != p.kafka.Name {
-			p.wake(p.now.Add(kube.Unwatched))
+	for name := range c.pods {
+		if c.pods[name].Labels[model.ClusterLabel] != c.kafka.Name {
+			c.wake(c.now.Add(kube.Unwatched))
 		}
 	}
 }

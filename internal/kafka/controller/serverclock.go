@@ -26,20 +26,20 @@ func (o *observation) handsOff() bool { return o.paused() || o.clockIsWrong() }
 
 // reportClock says that nothing is done while the operator's clock is wrong, and goes on
 // telling what expires by the API server's.
-func (r *Reconciler) reportClock(ctx context.Context, p *pass) error {
-	watched, failure := r.watch(ctx, p)
-	status := *p.kafka.Status.DeepCopy()
-	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, p.stillSaid(), []wanted{p.clockWarning()}))
-	return errors.Join(failure, r.writeStatus(ctx, p, status))
+func (r *Reconciler) reportClock(ctx context.Context, c *applied) error {
+	watched, failure := r.watch(ctx, c)
+	status := *c.kafka.Status.DeepCopy()
+	status.Conditions = c.conditions(slices.Concat(c.warnings(), watched, c.stillSaid(), []wanted{c.clockWarning()}))
+	return errors.Join(failure, r.writeStatus(ctx, c.observation, status))
 }
 
 // stillSaid is what else was said of the cluster, save that it is not ready once what it
 // presents has expired, and not paused once nobody wants it to be.
-func (p *pass) stillSaid() []wanted {
-	ended := p.expired()
-	said := p.said(func(kind condition.Type) bool {
+func (c *applied) stillSaid() []wanted {
+	ended := c.expired()
+	said := c.said(func(kind condition.Type) bool {
 		told := ofTrust(kind) || kind == condition.Warning || ended.kind != "" && ofReadiness(kind)
-		over := kind == condition.ReconciliationPaused && !p.paused()
+		over := kind == condition.ReconciliationPaused && !c.paused()
 		return !told && !over
 	})
 	if ended.kind == "" {
@@ -48,7 +48,7 @@ func (p *pass) stillSaid() []wanted {
 	return append(said, ended)
 }
 
-func (p *pass) clockWarning() wanted {
+func (o *observation) clockWarning() wanted {
 	return holds(condition.Warning, reasonClock, fmt.Sprintf("the operator's clock is %s the API server's: nothing is changed and no certificate is renewed; "+
-		"set the clock of the machine that the operator runs on, or that of the API server", kube.ClockDifference(p.ahead)))
+		"set the clock of the machine that the operator runs on, or that of the API server", kube.ClockDifference(o.ahead)))
 }

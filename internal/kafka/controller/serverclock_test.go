@@ -20,9 +20,9 @@ func TestTheWarningAboutTheClockIsTheSameWhileItDiffersInOneDirection(t *testing
 		24 * time.Hour: "the operator's clock is more than 15m0s ahead of the API server's: ", 24*time.Hour + 20*time.Second: "the operator's clock is more than 15m0s ahead of the API server's: ",
 		-time.Hour: "the operator's clock is more than 15m0s behind the API server's: ",
 	} {
-		p := passOf(smallKafka(), nil)
-		p.ahead = ahead
-		if said := p.clockWarning().message; !strings.HasPrefix(said, want) {
+		c := clusterOf(smallKafka(), nil)
+		c.ahead = ahead
+		if said := c.clockWarning().message; !strings.HasPrefix(said, want) {
 			t.Errorf("%s ahead, it says %q, want %q", ahead, said, want)
 		}
 	}
@@ -45,7 +45,7 @@ func TestNothingIsChangedWhileTheClockIsWrongOrTheKafkaIsPaused(t *testing.T) {
 	} {
 		kafka := smallKafka()
 		kafka.Annotations = c.annotations
-		p := passOf(kafka, nil)
+		p := clusterOf(kafka, nil)
 		p.ahead = c.ahead
 		if got := p.handsOff(); got != c.want {
 			t.Errorf("%s: nothing is changed: %t", name, got)
@@ -65,11 +65,11 @@ func TestWhileTheClockIsWrongTheRestStaysAsItWasSaid(t *testing.T) {
 	}
 	all := said(condition.Ready, condition.Warning, conditionClusterCATrust, conditionClientsCATrust, conditionCertificatesValid, conditionRollingUpdate)
 	for name, c := range map[string]struct {
-		presents func(p *pass)
+		presents func(p *applied)
 		want     []condition.Type
 	}{
-		"nothing has expired": {func(*pass) {}, []condition.Type{condition.Ready, conditionRollingUpdate}},
-		"what a node presents has": {func(p *pass) {
+		"nothing has expired": {func(*applied) {}, []condition.Type{condition.Ready, conditionRollingUpdate}},
+		"what a node presents has": {func(p *applied) {
 			p.cluster.Nodes = p.cluster.Nodes[:1]
 			p.heard = map[string]testimony{"a": {known: true, report: publication.Report{Roles: map[publication.Role]publication.RoleReport{
 				contract.ReplicationListener: {Presents: "x", NotAfter: noon().Add(-time.Hour)},
@@ -80,7 +80,7 @@ func TestWhileTheClockIsWrongTheRestStaysAsItWasSaid(t *testing.T) {
 			t.Parallel()
 			kafka := smallKafka()
 			kafka.Status.Conditions = all
-			p := passOf(kafka, map[string]*corev1.Pod{"a": readyPod("a")})
+			p := clusterOf(kafka, map[string]*corev1.Pod{"a": readyPod("a")})
 			c.presents(p)
 			var kept []condition.Type
 			for _, w := range p.stillSaid() {
@@ -103,9 +103,9 @@ func TestWhileTheClockIsWrongAKafkaIsSaidToBePausedOnlyIfItIs(t *testing.T) {
 			kafka := smallKafka()
 			kafka.Annotations = annotations
 			kafka.Status.Conditions = []condition.Condition{{Type: condition.ReconciliationPaused, Status: condition.True, Reason: reasonPaused}}
-			p := passOf(kafka, nil)
-			p.ahead = 24 * time.Hour
-			said := slices.ContainsFunc(p.stillSaid(), func(w wanted) bool { return w.kind == condition.ReconciliationPaused })
+			c := clusterOf(kafka, nil)
+			c.ahead = 24 * time.Hour
+			said := slices.ContainsFunc(c.stillSaid(), func(w wanted) bool { return w.kind == condition.ReconciliationPaused })
 			if want := annotations != nil; said != want {
 				t.Errorf("it is said to be paused: %t, want %t", said, want)
 			}

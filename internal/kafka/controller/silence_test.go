@@ -31,7 +31,7 @@ func TestWhatIsWaitedForIsToldFromARefusal(t *testing.T) {
 	}{
 		"an answer":                        {nil, false},
 		"the time is over":                 {fmt.Errorf("asking: %w", context.DeadlineExceeded), true},
-		"the pass is over":                 {fmt.Errorf("asking: %w", context.Canceled), true},
+		"its time is over":                 {fmt.Errorf("asking: %w", context.Canceled), true},
 		"nobody answers on the way":        {connecting(syscall.ETIMEDOUT), true},
 		"a router gives up, after seconds": {connecting(syscall.EHOSTUNREACH), true},
 		"nobody listens":                   {connecting(syscall.ECONNREFUSED), false},
@@ -128,7 +128,7 @@ func TestAPassThatDecidesNothingLeavesWhatIsSaidOfCertificates(t *testing.T) {
 	for _, kind := range []condition.Type{conditionClusterCATrust, conditionClientsCATrust, conditionCertificatesValid} {
 		kafka.Status.Conditions = append(kafka.Status.Conditions, condition.Condition{Type: kind, Status: condition.False, Reason: "x", Message: "y"})
 	}
-	if got := passOf(kafka, nil).writtenConditions(); len(got) != 3 {
+	if got := clusterOf(kafka, nil).writtenConditions(); len(got) != 3 {
 		t.Errorf("kept are %+v, want all three", got)
 	}
 }

@@ -77,8 +77,8 @@ func notReady(reason, message string) wanted {
 
 // conditions gives each wanted condition the time at which it began: that of the
 // same condition in the present status, or now.
-func (p *pass) conditions(list []wanted) []condition.Condition {
-	return conditionsSince(list, p.kafka.Status.Conditions, p.now)
+func (o *observation) conditions(list []wanted) []condition.Condition {
+	return conditionsSince(list, o.kafka.Status.Conditions, o.now)
 }
 
 func conditionsSince(list []wanted, before []condition.Condition, now time.Time) []condition.Condition {
@@ -91,26 +91,26 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 }
 
 // warnings are the denied watches, the findings, the notes, and the fields without effect, by object.
-func (p *pass) warnings() []wanted {
+func (c *decided) warnings() []wanted {
 	var list []wanted
-	for _, denial := range p.denied {
-		list = append(list, p.about(deniedWatch(denial), reasonWatchDenied, denial.Report(clusterOperator, whileDenied)))
+	for _, denial := range c.denied {
+		list = append(list, c.about(deniedWatch(denial), reasonWatchDenied, denial.Report(clusterOperator, whileDenied)))
 	}
-	for _, finding := range slices.Concat(p.findings.Warnings, p.notes) {
-		list = append(list, p.about(object{name: finding.Object, part: finding.Part}, finding.Reason, finding.String()))
+	for _, finding := range slices.Concat(c.findings.Warnings, c.notes) {
+		list = append(list, c.about(object{name: finding.Object, part: finding.Part}, finding.Reason, finding.String()))
 	}
 	for _, kind := range kinds() {
-		for _, remark := range slices.Concat(p.domain(kind).Warnings, p.domain(kind).remarks) {
-			list = append(list, p.about(object{name: remark.Object(), part: remark.Part}, reasonAuthority, remark.String()))
+		for _, remark := range slices.Concat(c.domain(kind).Warnings, c.domain(kind).remarks) {
+			list = append(list, c.about(object{name: remark.Object(), part: remark.Part}, reasonAuthority, remark.String()))
 		}
 	}
-	list = append(list, p.silence()...)
-	list = append(list, p.apartWarnings()...)
-	list = append(list, p.annotationWarnings()...)
-	found := fields.InSpec[kafkav1.Kafka](p.written)
-	found.WithoutEffect = append(found.WithoutEffect, model.IdleAuthorityFields(p.kafka.Spec)...)
+	list = append(list, c.silence()...)
+	list = append(list, c.apartWarnings()...)
+	list = append(list, c.annotationWarnings()...)
+	found := fields.InSpec[kafkav1.Kafka](c.written)
+	found.WithoutEffect = append(found.WithoutEffect, model.IdleAuthorityFields(c.kafka.Spec)...)
 	slices.Sort(found.WithoutEffect)
-	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, found)...)
+	return append(list, fieldWarnings("Kafka "+c.kafka.Namespace+"/"+c.kafka.Name, found)...)
 }
 
 // object is what a warning is about.
@@ -126,21 +126,21 @@ type object struct {
 }
 
 // about is a warning, of which is remembered what it is about.
-func (p *pass) about(what object, reason, message string) wanted {
-	if p.objectOf == nil {
-		p.objectOf = map[string]object{}
+func (o *observation) about(what object, reason, message string) wanted {
+	if o.objectOf == nil {
+		o.objectOf = map[string]object{}
 	}
-	p.objectOf[message] = what
+	o.objectOf[message] = what
 	return holds(condition.Warning, reason, message)
 }
 
 // silence says whose agents do not answer, or answer what nobody reads.
-func (p *pass) silence() []wanted {
+func (c *polled) silence() []wanted {
 	var list []wanted
 	var silent []string
-	for _, pod := range p.silent {
-		if why := p.heard[pod].unreadable; why != "" {
-			list = append(list, p.about(object{name: "Pod " + pod}, reasonSilent, "Pod "+pod+": "+why))
+	for _, pod := range c.silent {
+		if why := c.heard[pod].unreadable; why != "" {
+			list = append(list, c.about(object{name: "Pod " + pod}, reasonSilent, "Pod "+pod+": "+why))
 			continue
 		}
 		silent = append(silent, pod)
@@ -149,18 +149,18 @@ func (p *pass) silence() []wanted {
 		sentence := fmt.Sprintf(", so it is unknown what is trusted and presented there: check what keeps the operator from reaching port %d", agent.SecurePort)
 		who := fmt.Sprintf(excerpt.Numbered(len(silent),
 			"the agent of pod %s does not answer the operator", "the agents of pods %s do not answer the operator"), excerpt.List(silent, ", ", excerpt.Listed))
-		list = append(list, p.about(object{sentence: sentence}, reasonSilent, who+sentence))
+		list = append(list, c.about(object{sentence: sentence}, reasonSilent, who+sentence))
 	}
 	return list
 }
 
 // annotationWarnings are about what people ask of pods and pod sets by annotations that nobody acts on.
-func (p *pass) annotationWarnings() []wanted {
-	list := append(p.claimWarnings(), p.podAnnotationWarnings()...)
-	for _, name := range slices.Sorted(maps.Keys(p.podSets)) {
-		for _, unread := range model.IdlePodSetAnnotations(p.podSets[name].Annotations) {
-			set := object{name: podSetKind + " " + p.kafka.Namespace + "/" + name, part: authority.AnnotationPart(unread.Key, unread.Value)}
-			list = append(list, p.about(set, reasonIdleAnnotation, set.name+": the annotation "+unread.Key+" "+unread.Why))
+func (o *observation) annotationWarnings() []wanted {
+	list := append(o.claimWarnings(), o.podAnnotationWarnings()...)
+	for _, name := range slices.Sorted(maps.Keys(o.podSets)) {
+		for _, unread := range model.IdlePodSetAnnotations(o.podSets[name].Annotations) {
+			set := object{name: podSetKind + " " + o.kafka.Namespace + "/" + name, part: authority.AnnotationPart(unread.Key, unread.Value)}
+			list = append(list, o.about(set, reasonIdleAnnotation, set.name+": the annotation "+unread.Key+" "+unread.Why))
 		}
 	}
 	return list
@@ -168,16 +168,16 @@ func (p *pass) annotationWarnings() []wanted {
 
 // podAnnotationWarnings name the pods with the same annotation in one sentence: all pods of a cluster are annotated
 // by one command.
-func (p *pass) podAnnotationWarnings() []wanted {
+func (o *observation) podAnnotationWarnings() []wanted {
 	bearers := map[idle.Annotation][]string{}
-	for _, name := range slices.Sorted(maps.Keys(p.pods)) {
-		for _, unread := range model.IdlePodAnnotations(p.pods[name].Annotations) {
+	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
+		for _, unread := range model.IdlePodAnnotations(o.pods[name].Annotations) {
 			bearers[unread] = append(bearers[unread], name)
 		}
 	}
 	list := make([]wanted, 0, len(bearers))
 	for unread, pods := range bearers {
-		list = append(list, p.aboutPods(pods, unread))
+		list = append(list, o.aboutPods(pods, unread))
 	}
 	slices.SortFunc(list, func(a, b wanted) int { return strings.Compare(a.message, b.message) })
 	return list
@@ -185,17 +185,17 @@ func (p *pass) podAnnotationWarnings() []wanted {
 
 // aboutPods is the warning about an annotation without effect of several pods, which is
 // told once, however many more are given it.
-func (p *pass) aboutPods(pods []string, unread idle.Annotation) wanted {
+func (o *observation) aboutPods(pods []string, unread idle.Annotation) wanted {
 	sentence := ": the annotation " + unread.Key + " " + unread.Why
-	return p.about(object{part: authority.AnnotationPart(unread.Key, unread.Value), sentence: sentence}, reasonIdleAnnotation,
+	return o.about(object{part: authority.AnnotationPart(unread.Key, unread.Value), sentence: sentence}, reasonIdleAnnotation,
 		fmt.Sprintf(excerpt.Numbered(len(pods), "pod %s", "pods %s"), excerpt.List(pods, ", ", excerpt.Listed))+sentence)
 }
 
 // claimWarnings are about claims that somebody wants to be deleted. People delete them: what is on them cannot be had
 // back.
-func (p *pass) claimWarnings() []wanted {
+func (o *observation) claimWarnings() []wanted {
 	var asked []string
-	for name, pod := range p.pods {
+	for name, pod := range o.pods {
 		_, asks := pod.Annotations[model.DeletePodAndClaimsAnnotation] // with whatever value: none has an effect
 		if asks && !model.Says(pod.Annotations, model.DeletePodAndClaimsAnnotation, "false") {
 			asked = append(asked, name)
@@ -205,7 +205,7 @@ func (p *pass) claimWarnings() []wanted {
 		return nil
 	}
 	slices.Sort(asked)
-	return []wanted{p.aboutPods(asked, idle.Annotation{Key: model.DeletePodAndClaimsAnnotation, Value: isTrue, Why: "has no effect: " +
+	return []wanted{o.aboutPods(asked, idle.Annotation{Key: model.DeletePodAndClaimsAnnotation, Value: isTrue, Why: "has no effect: " +
 		"once all partitions have enough replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time, and remove the annotation"})}
 }
 
@@ -233,36 +233,36 @@ func fieldWarnings(object string, found fields.Found) []wanted {
 
 // writeStatus writes the status of the Kafka when it differs from the present one. The users in it are the user
 // operator's.
-func (r *Reconciler) writeStatus(ctx context.Context, p *pass, status kafkav1.KafkaStatus) error {
-	r.metrics.told(types.NamespacedName{Namespace: p.kafka.Namespace, Name: p.kafka.Name}, status.Conditions)
-	status.Users = p.kafka.Status.Users
-	if reflect.DeepEqual(status, p.kafka.Status) {
+func (r *Reconciler) writeStatus(ctx context.Context, o *observation, status kafkav1.KafkaStatus) error {
+	r.metrics.told(types.NamespacedName{Namespace: o.kafka.Namespace, Name: o.kafka.Name}, status.Conditions)
+	status.Users = o.kafka.Status.Users
+	if reflect.DeepEqual(status, o.kafka.Status) {
 		return nil
 	}
 	own := status
 	own.Users = nil
-	if err := r.applyStatus(ctx, p, kafkav1.KindKafka, &p.kafka, &own); err != nil {
+	if err := r.applyStatus(ctx, o, kafkav1.KindKafka, &o.kafka, &own); err != nil {
 		return err
 	}
-	r.announce(p, status.Conditions)
-	p.kafka.Status = status
+	r.announce(o, status.Conditions)
+	o.kafka.Status = status
 	return nil
 }
 
 // announce tells of warnings and failures that were not there before, object by object,
 // and writes all transitions down.
-func (r *Reconciler) announce(p *pass, after []condition.Condition) {
-	r.events.journal.conditions(&p.kafka, p.kafka.Status.Conditions, after, p.objectOf)
-	for _, c := range after {
-		if c.Type != condition.Warning && c.Type != condition.NotReady || c.Reason == reasonCreating {
+func (r *Reconciler) announce(o *observation, after []condition.Condition) {
+	r.events.journal.conditions(&o.kafka, o.kafka.Status.Conditions, after, o.objectOf)
+	for _, told := range after {
+		if told.Type != condition.Warning && told.Type != condition.NotReady || told.Reason == reasonCreating {
 			continue
 		}
-		what := p.objectOf[c.Message]
+		what := o.objectOf[told.Message]
 		same := func(old condition.Condition) bool {
-			return old.Type == c.Type && old.Reason == c.Reason && what.isIn(old.Message, c.Message)
+			return old.Type == told.Type && old.Reason == told.Reason && what.isIn(old.Message, told.Message)
 		}
-		if !slices.ContainsFunc(p.kafka.Status.Conditions, same) {
-			r.events.conditionChanged(&p.kafka, what, c.Reason, c.Message)
+		if !slices.ContainsFunc(o.kafka.Status.Conditions, same) {
+			r.events.conditionChanged(&o.kafka, what, told.Reason, told.Message)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func (o object) isIn(earlier, message string) bool {
 	}
 }
 
-func (r *Reconciler) applyStatus(ctx context.Context, p *pass, kind string, object client.Object, status any) error {
+func (r *Reconciler) applyStatus(ctx context.Context, o *observation, kind string, object client.Object, status any) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
 		return fmt.Errorf("encoding the status of %s %s/%s: %w", kind, object.GetNamespace(), object.GetName(), err)
@@ -293,5 +293,5 @@ func (r *Reconciler) applyStatus(ctx context.Context, p *pass, kind string, obje
 		},
 		"status": fields,
 	}}
-	return r.appliers.Of(p.kafka.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent))
+	return r.appliers.Of(o.kafka.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent))
 }

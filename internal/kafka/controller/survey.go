@@ -87,31 +87,31 @@ type surveyed struct {
 }
 
 // surveyOf has the cluster asked from now on, and is what it has said last.
-func (r *Reconciler) surveyOf(p *pass, questions ...question) surveyed {
-	p.questions = append(p.questions, questions...)
-	latest, isPolled := r.surveys.Latest(client.ObjectKeyFromObject(&p.kafka))[p.kafka.UID]
+func (r *Reconciler) surveyOf(o *observation, questions ...question) surveyed {
+	o.questions = append(o.questions, questions...)
+	latest, isPolled := r.surveys.Latest(client.ObjectKeyFromObject(&o.kafka))[o.kafka.UID]
 	if !isPolled {
 		return surveyed{again: lookAgain}
 	}
 	wasAsked := !slices.ContainsFunc(questions, func(q question) bool { return !slices.Contains(latest.Answer.asked, q.about) })
-	found := surveyed{survey: *latest.Answer, isKnown: wasAsked, isFresh: wasAsked && latest.Process == processesOf(p.pods) && p.now.Sub(latest.At) <= surveyAge, again: lookAgain}
+	found := surveyed{survey: *latest.Answer, isKnown: wasAsked, isFresh: wasAsked && latest.Process == processesOf(o.pods) && o.now.Sub(latest.At) <= surveyAge, again: lookAgain}
 	if unanswered, is := errors.AsType[unansweredError](latest.Err); is {
-		found.unanswered, found.again = unanswered, min(max(p.now.Sub(latest.Since), lookAgain), longestWait)
+		found.unanswered, found.again = unanswered, min(max(o.now.Sub(latest.Since), lookAgain), longestWait)
 	}
 	return found
 }
 
-// trackSurvey has the cluster asked what the pass wants to know, at once if that is another thing than before, or too old. Of what
-// no pass wants to know nothing is asked.
-func (r *Reconciler) trackSurvey(p *pass) {
-	name := client.ObjectKeyFromObject(&p.kafka)
-	if len(p.questions) == 0 {
+// trackSurvey has the cluster asked what the reconcile wants to know, at once if that is another thing than before, or too old. Of what
+// no reconcile wants to know nothing is asked.
+func (r *Reconciler) trackSurvey(c *applied) {
+	name := client.ObjectKeyFromObject(&c.kafka)
+	if len(c.questions) == 0 {
 		r.surveys.Forget(name)
 		return
 	}
-	target := reports.Target[survey]{UID: p.kafka.UID, Process: processesOf(p.pods), Pace: reports.Steadily, Ask: r.asking(p.access(), p.questions)}
-	life := strings.Join(subjects(p.questions), ", ")
-	if latest, isPolled := r.surveys.Latest(name)[p.kafka.UID]; isPolled && p.now.Sub(latest.At) > surveyAge {
+	target := reports.Target[survey]{UID: c.kafka.UID, Process: processesOf(c.pods), Pace: reports.Steadily, Ask: r.asking(c.access(), c.questions)}
+	life := strings.Join(subjects(c.questions), ", ")
+	if latest, isPolled := r.surveys.Latest(name)[c.kafka.UID]; isPolled && c.now.Sub(latest.At) > surveyAge {
 		life += " after " + latest.At.String()
 	}
 	target.Life = life
@@ -177,7 +177,7 @@ func (r *Reconciler) asking(access Access, questions []question) func(context.Co
 }
 
 // aboutDisruption is everything that a disruption is decided from.
-func (r *Reconciler) aboutDisruption(p *pass) []question {
+func (r *Reconciler) aboutDisruption(c *applied) []question {
 	questions := []question{
 		{aboutQuorum, func(ctx context.Context, kafka admin.Client) (func(*survey), error) {
 			quorum, err := kafka.Quorum(ctx)
@@ -188,13 +188,13 @@ func (r *Reconciler) aboutDisruption(p *pass) []question {
 			return func(s *survey) { s.partitions = partitionsOf(partitions) }, err
 		}},
 	}
-	agents, leaves := r.options.Connector.Agents(p.access()), p.leavesByHost()
-	for _, node := range p.allNodes() {
-		pod := p.pods[node.Pod]
+	agents, leaves := r.options.Connector.Agents(c.access()), c.leavesByHost()
+	for _, node := range c.allNodes() {
+		pod := c.pods[node.Pod]
 		if !isUp(podOf(pod).State) || pod.Status.PodIP == "" {
 			continue
 		}
-		address := agentOf(p.cluster.Names, pod, leaves)
+		address := agentOf(c.cluster.Names, pod, leaves)
 		questions = append(questions, question{"server " + node.Pod, func(ctx context.Context, _ admin.Client) (func(*survey), error) {
 			said, err := agents.BrokerState(ctx, address)
 			return func(s *survey) { s.servers[node.Pod] = serverOf(said) }, err

@@ -87,37 +87,37 @@ func deafReconciler(to deaf) *Reconciler {
 	return New(Options{Connector: to, Clock: clock.RealClock{}, Metrics: NewMetrics()})
 }
 
-// fortyPods is a pass over a cluster of as many nodes.
-func fortyPods() *pass {
-	p := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{})
-	p.now = time.Now()
-	p.cluster.Nodes = nil
-	p.clusterCA.Snapshot.Anchors = []trust.Anchor{{ID: "a"}}
+// fortyPods is a reconcile over a cluster of as many nodes.
+func fortyPods() *applied {
+	c := clusterOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{})
+	c.now = time.Now()
+	c.cluster.Nodes = nil
+	c.clusterCA.Snapshot.Anchors = []trust.Anchor{{ID: "a"}}
 	for i := range 40 {
 		pod := readyPod(fmt.Sprintf("pod-%d", i))
 		pod.UID, pod.Status.PodIP = types.UID(pod.Name), fmt.Sprintf("192.0.2.%d", i)
-		p.pods[pod.Name] = pod
-		p.cluster.Nodes = append(p.cluster.Nodes, model.Node{ID: model.NodeID(i), Pod: pod.Name})
+		c.pods[pod.Name] = pod
+		c.cluster.Nodes = append(c.cluster.Nodes, model.Node{ID: model.NodeID(i), Pod: pod.Name})
 	}
-	return p
+	return c
 }
 
 // survey asks the cluster, and is what it has said.
-func (r *Reconciler) survey(t *testing.T, p *pass, questions ...question) surveyed {
+func (r *Reconciler) survey(t *testing.T, c *applied, questions ...question) surveyed {
 	t.Helper()
-	p.questions = questions
-	r.trackSurvey(p)
+	c.questions = questions
+	r.trackSurvey(c)
 	r.surveys.Poll(t.Context())
-	p.now = time.Now()
-	return r.surveyOf(p, questions...)
+	c.now = time.Now()
+	return r.surveyOf(c.observation, questions...)
 }
 
 func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := deafReconciler(deaf{agent: "192.0.2.7:8443"}), fortyPods()
+		r, c := deafReconciler(deaf{agent: "192.0.2.7:8443"}), fortyPods()
 		began := time.Now()
-		said := r.survey(t, p, r.aboutDisruption(p)...)
+		said := r.survey(t, c, r.aboutDisruption(c)...)
 		if took := time.Since(began); took != adminTimeout || !said.isFresh || len(said.unanswered) != 41 {
 			t.Errorf("it took %s, %d questions have no answer (fresh: %t), want 41 after %s", took, len(said.unanswered), said.isFresh, adminTimeout)
 		}
@@ -140,10 +140,10 @@ func (e endless) Partitions(ctx context.Context) ([]admin.Partition, error) {
 func TestASurveyEndsBeforeItsFirstAnswersAreTooOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := deafReconciler(deaf{}), fortyPods()
+		r, c := deafReconciler(deaf{}), fortyPods()
 		r.options.Connector = endless{deaf{kafka: true}}
 		began := time.Now()
-		said := r.survey(t, p, r.aboutDisruption(p)...)
+		said := r.survey(t, c, r.aboutDisruption(c)...)
 		if took := time.Since(began); took != surveyTime || !said.quorum.Known || said.partitions.Known {
 			t.Errorf("it took %s, quorum known %t, partitions known %t, want the quorum after %s", took, said.quorum.Known, said.partitions.Known, surveyTime)
 		}
@@ -153,18 +153,18 @@ func TestASurveyEndsBeforeItsFirstAnswersAreTooOld(t *testing.T) {
 func TestASurveyIsActedOnWhileItIsNewAndOfTheSameProcesses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change  func(p *pass)
+		change  func(p *applied)
 		also    []question
 		isKnown bool
 		isFresh bool
 	}{
-		"nothing has changed":                {func(*pass) {}, nil, true, true},
-		"it is old":                          {func(p *pass) { p.now = p.now.Add(surveyAge + time.Millisecond) }, nil, true, false},
-		"a container was started again":      {func(p *pass) { p.pods["pod-3"].Status.ContainerStatuses[0].ContainerID = "another" }, nil, true, false},
-		"a pod is being deleted":             {func(p *pass) { now := readyPod("x").CreationTimestamp; p.pods["pod-3"].DeletionTimestamp = &now }, nil, true, false},
-		"a pod is another":                   {func(p *pass) { p.pods["pod-3"].UID = "another" }, nil, true, false},
-		"a pod is gone":                      {func(p *pass) { delete(p.pods, "pod-3") }, nil, true, false},
-		"something else is to be known, too": {func(*pass) {}, []question{topicsQuestion()}, false, false},
+		"nothing has changed":                {func(*applied) {}, nil, true, true},
+		"it is old":                          {func(p *applied) { p.now = p.now.Add(surveyAge + time.Millisecond) }, nil, true, false},
+		"a container was started again":      {func(p *applied) { p.pods["pod-3"].Status.ContainerStatuses[0].ContainerID = "another" }, nil, true, false},
+		"a pod is being deleted":             {func(p *applied) { now := readyPod("x").CreationTimestamp; p.pods["pod-3"].DeletionTimestamp = &now }, nil, true, false},
+		"a pod is another":                   {func(p *applied) { p.pods["pod-3"].UID = "another" }, nil, true, false},
+		"a pod is gone":                      {func(p *applied) { delete(p.pods, "pod-3") }, nil, true, false},
+		"something else is to be known, too": {func(*applied) {}, []question{topicsQuestion()}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +175,7 @@ func TestASurveyIsActedOnWhileItIsNewAndOfTheSameProcesses(t *testing.T) {
 				}
 				r.survey(t, p, metadataQuestion())
 				c.change(p)
-				if got := r.surveyOf(p, append(c.also, metadataQuestion())...); got.isKnown != c.isKnown || got.isFresh != c.isFresh {
+				if got := r.surveyOf(p.observation, append(c.also, metadataQuestion())...); got.isKnown != c.isKnown || got.isFresh != c.isFresh {
 					t.Errorf("known %t and fresh %t, want %t and %t", got.isKnown, got.isFresh, c.isKnown, c.isFresh)
 				}
 			})
@@ -186,14 +186,14 @@ func TestASurveyIsActedOnWhileItIsNewAndOfTheSameProcesses(t *testing.T) {
 func TestASurveyThatIsTooOldIsMadeAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := deafReconciler(deaf{}), fortyPods()
-		r.survey(t, p, metadataQuestion())
+		r, c := deafReconciler(deaf{}), fortyPods()
+		r.survey(t, c, metadataQuestion())
 		<-time.After(time.Hour)
-		p.now = time.Now()
-		if got := r.surveyOf(p, metadataQuestion()); got.isFresh {
+		c.now = time.Now()
+		if got := r.surveyOf(c.observation, metadataQuestion()); got.isFresh {
 			t.Fatal("it is taken for new after an hour")
 		}
-		if got := r.survey(t, p, metadataQuestion()); !got.isFresh {
+		if got := r.survey(t, c, metadataQuestion()); !got.isFresh {
 			t.Error("there is no other survey")
 		}
 	})
@@ -202,10 +202,10 @@ func TestASurveyThatIsTooOldIsMadeAgainAtOnce(t *testing.T) {
 func TestWhatNoPassAsksForIsNotAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := deafReconciler(deaf{kafka: true}), fortyPods()
-		r.survey(t, p, metadataQuestion())
-		p.questions = nil
-		r.trackSurvey(p)
+		r, c := deafReconciler(deaf{kafka: true}), fortyPods()
+		r.survey(t, c, metadataQuestion())
+		c.questions = nil
+		r.trackSurvey(c)
 		if r.surveys.Len() != 0 {
 			t.Error("the cluster is still asked")
 		}
@@ -231,7 +231,7 @@ func TestAClusterThatDoesNotAnswerIsLookedAtLessAndLessOften(t *testing.T) {
 				r, p := deafReconciler(deaf{kafka: c.answers}), fortyPods()
 				r.survey(t, p, metadataQuestion())
 				p.now = p.now.Add(c.passed)
-				if got := r.surveyOf(p, metadataQuestion()); got.again != c.want {
+				if got := r.surveyOf(p.observation, metadataQuestion()); got.again != c.want {
 					t.Errorf("it is looked at again after %s, want %s", got.again, c.want)
 				}
 			})
@@ -270,45 +270,45 @@ func TestNothingIsDisruptedOnWhatIsNotFresh(t *testing.T) {
 }
 
 // hears has agents polled once, and is whether all is known then that a decision depends on.
-func (r *Reconciler) hears(t *testing.T, p *pass) error {
+func (r *Reconciler) hears(t *testing.T, c *applied) error {
 	t.Helper()
-	if err := r.hear(p); !errors.Is(err, errUnheard) {
+	if err := r.hear(c); !errors.Is(err, errUnheard) {
 		t.Errorf("before it was polled it is heard: %v", err)
 	}
 	r.agents.Poll(t.Context())
-	p.now = time.Now()
-	return r.hear(p)
+	c.now = time.Now()
+	return r.hear(c)
 }
 
-// stored has the pass find certificates of both CAs.
-func stored(t *testing.T, p *pass) *pass {
+// stored has the reconcile find certificates of both CAs.
+func stored(t *testing.T, c *applied) *applied {
 	t.Helper()
 	certificate := pki.EncodeBundle(pkitest.CA(t, "cluster", noon()).Certificate())
-	p.secrets = map[string]corev1.Secret{}
+	c.secrets = map[string]corev1.Secret{}
 	for _, kind := range kinds() {
-		for _, name := range []string{kind.TrustedCertsSecret(p.kafka.Name), kind.CertSecret(p.kafka.Name)} {
-			p.secrets[name] = corev1.Secret{Data: map[string][]byte{"ca.crt": certificate}}
+		for _, name := range []string{kind.TrustedCertsSecret(c.kafka.Name), kind.CertSecret(c.kafka.Name)} {
+			c.secrets[name] = corev1.Secret{Data: map[string][]byte{"ca.crt": certificate}}
 		}
 	}
-	return p
+	return c
 }
 
 func TestAgentsAreHeardOnceEachWasPolled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := deafReconciler(deaf{agent: "192.0.2.7:8443"})
-		p := stored(t, fortyPods())
+		c := stored(t, fortyPods())
 		began := time.Now()
-		if err := r.hears(t, p); err != nil || time.Since(began) != agentTimeout {
+		if err := r.hears(t, c); err != nil || time.Since(began) != agentTimeout {
 			t.Errorf("after %s: %v, want all to be polled side by side", time.Since(began), err)
 		}
-		if !p.heard["pod-7"].known || p.heard["pod-8"].known || len(p.silent) != 39 {
-			t.Errorf("%d agents are silent, want all but that of pod-7", len(p.silent))
+		if !c.heard["pod-7"].known || c.heard["pod-8"].known || len(c.silent) != 39 {
+			t.Errorf("%d agents are silent, want all but that of pod-7", len(c.silent))
 		}
 
-		p.pods["pod-new"] = readyPod("pod-new")
-		p.pods["pod-new"].UID, p.pods["pod-new"].Status.PodIP = "pod-new", "192.0.2.99"
-		if err := r.hear(p); err != nil || slices.Contains(p.silent, "pod-new") || p.heard["pod-new"].known {
+		c.pods["pod-new"] = readyPod("pod-new")
+		c.pods["pod-new"].UID, c.pods["pod-new"].Status.PodIP = "pod-new", "192.0.2.99"
+		if err := r.hear(c); err != nil || slices.Contains(c.silent, "pod-new") || c.heard["pod-new"].known {
 			t.Errorf("for a pod that is new everything else waits: %v", err)
 		}
 	})
@@ -317,14 +317,14 @@ func TestAgentsAreHeardOnceEachWasPolled(t *testing.T) {
 func TestAReportIsBelievedOfItsOwnProcessOnly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(p *pass)
+		change func(p *applied)
 		want   bool
 	}{
-		"the same container": {func(*pass) {}, true},
-		"the container has started again": {func(p *pass) {
+		"the same container": {func(*applied) {}, true},
+		"the container has started again": {func(p *applied) {
 			p.pods["pod-7"].Status.ContainerStatuses = []corev1.ContainerStatus{{ContainerID: "second"}}
 		}, false},
-		"another pod of the name": {func(p *pass) { p.pods["pod-7"].UID = "another" }, false},
+		"another pod of the name": {func(p *applied) { p.pods["pod-7"].UID = "another" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -351,9 +351,9 @@ func TestWhatMayHoldALostAuthorityIsPolledAgainThoughSilentAMomentAgo(t *testing
 			t.Fatal(err)
 		}
 		r.options.Connector = deaf{agent: "192.0.2.7:8443"}
-		p := fortyPods() // without the Secrets
+		c := fortyPods() // without the Secrets
 
-		if err := r.hears(t, p); err != nil || !p.heard["pod-7"].known {
+		if err := r.hears(t, c); err != nil || !c.heard["pod-7"].known {
 			t.Errorf("what pod-7 says by now is not heard: %v", err)
 		}
 	})
@@ -369,27 +369,27 @@ func removedSight(partitions bool) sight {
 func TestABrokerCountsAsForgottenOnceKafkaHasDoneIt(t *testing.T) {
 	t.Parallel()
 	acts := 0
-	r, p := deafReconciler(deaf{acts: &acts}), passOf(smallKafka(), nil)
+	r, c := deafReconciler(deaf{acts: &acts}), clusterOf(smallKafka(), nil)
 
-	if err := r.forgetRemoved(t.Context(), p, removedSight(false)); !errors.Is(err, errUnheard) || acts != 0 {
+	if err := r.forgetRemoved(t.Context(), c, removedSight(false)); !errors.Is(err, errUnheard) || acts != 0 {
 		t.Errorf("brokers that do not answer were told %d times: %v", acts, err)
 	}
-	if err := r.forgetRemoved(t.Context(), p, removedSight(true)); err != nil || acts != 1 {
+	if err := r.forgetRemoved(t.Context(), c, removedSight(true)); err != nil || acts != 1 {
 		t.Errorf("brokers that answer were told %d times: %v", acts, err)
 	}
 }
 
-// passBehindItsVersion is a pass over a Kafka whose pods run, and whose metadata version is to
+// clusterBehindItsVersion is a reconcile over a Kafka whose pods run, and whose metadata version is to
 // be raised to theirs.
-func passBehindItsVersion() *pass {
-	p := passOf(smallKafka(), map[string]*corev1.Pod{})
-	p.cluster.Metadata.Desired = "4.3-IV0"
-	for _, node := range p.cluster.Nodes {
+func clusterBehindItsVersion() *applied {
+	c := clusterOf(smallKafka(), map[string]*corev1.Pod{})
+	c.cluster.Metadata.Desired = "4.3-IV0"
+	for _, node := range c.cluster.Nodes {
 		pod := readyPod(node.Pod)
 		pod.Annotations = map[string]string{model.KafkaVersionAnnotation: "4.3.0"}
-		p.pods[node.Pod] = pod
+		c.pods[node.Pod] = pod
 	}
-	return p
+	return c
 }
 
 func TestTheMetadataVersionIsNotTakenForRaisedBeforeItIs(t *testing.T) {
@@ -407,7 +407,7 @@ func TestTheMetadataVersionIsNotTakenForRaisedBeforeItIs(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				acts := 0
-				r, p := deafReconciler(deaf{kafka: c.answers, acts: &acts}), passBehindItsVersion()
+				r, p := deafReconciler(deaf{kafka: c.answers, acts: &acts}), clusterBehindItsVersion()
 				r.survey(t, p, metadataQuestion())
 				p.now = p.now.Add(time.Duration(c.was))
 				acted := outcome{}

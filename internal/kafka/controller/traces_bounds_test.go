@@ -50,16 +50,16 @@ func TestWhatIsKeptOfSecretsOfNodesThatNeverWereIsBoundedWithTheirAnnotations(t 
 		o.SetAnnotations(map[string]string{"junk": strings.Repeat("x", 250<<10)})
 	})
 	r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
-	p := passOverSets()
-	if err := r.observeSecrets(t.Context(), p.observation); err != nil {
+	c := clusterWithSets()
+	if err := r.observeSecrets(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
 	}
 	kept := 0
-	for name := range p.secrets {
-		kept += len(p.secrets[name].Annotations["junk"])
+	for name := range c.secrets {
+		kept += len(c.secrets[name].Annotations["junk"])
 	}
 	if kept > maxTraces+maxTrace {
-		t.Errorf("%d MiB are kept of %d Secrets, want at most %d MiB", kept>>20, len(p.secrets), maxTraces>>20)
+		t.Errorf("%d MiB are kept of %d Secrets, want at most %d MiB", kept>>20, len(c.secrets), maxTraces>>20)
 	}
 }
 
@@ -81,12 +81,12 @@ func TestHowManySecretsOfNodesThatNeverWereAreReadIsBounded(t *testing.T) {
 			t.Parallel()
 			live, reads := littered(3000, labelledSecret, c.shown)
 			r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
-			p := passOverSets()
+			p := clusterWithSets()
 			if err := r.observeSecrets(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
 			}
 			if *reads > c.atMost {
-				t.Errorf("%d reads in one pass, want at most %d", *reads, c.atMost)
+				t.Errorf("%d reads in one reconcile, want at most %d", *reads, c.atMost)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestHowManyPodsOfNodesThatNeverWereAreLookedForIsBounded(t *testing.T) {
 				return config
 			}, nil)
 			r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
-			p := passOverSets()
+			p := clusterWithSets()
 			if err := r.observeOwned(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestHowManyPodsOfNodesThatNeverWereAreLookedForIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			if *reads > c.atMost {
-				t.Errorf("%d pods are looked for in one pass that no node has, want at most %d", *reads, c.atMost)
+				t.Errorf("%d pods are looked for in one reconcile that no node has, want at most %d", *reads, c.atMost)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestWhatTheClusterHasIsReadBeforeWhatOnlyCarriesItsLabel(t *testing.T) {
 			if err := live.Create(t.Context(), c.object); err != nil {
 				t.Fatal(err)
 			}
-			p := passOverSets()
+			p := clusterWithSets()
 			p.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{ObjectMeta: named("y", nil)}}}
 			if err := New(Options{Client: live, Live: live, Metrics: NewMetrics()}).observeSecrets(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
@@ -179,20 +179,20 @@ func TestWhatIsReadOfASecretOfANodeSaysWhoWroteItAndNothingOfOthers(t *testing.T
 // Whoever deletes what the Kafka owns deletes the keys of its nodes.
 func TestNobodyIsToldToDeleteASecretOfTheKafkas(t *testing.T) {
 	t.Parallel()
-	p := passOverSets()
-	p.secrets = map[string]corev1.Secret{"my-x-2": {}}
-	p.unread = []trace{{name: "my-x-0", owned: true}, {name: "my-x-1"}, {name: "my-x-2"}}
-	p.noteHidden()
-	if len(p.notes) != 1 || p.notes[0].Reason != reasonSecretsUnread {
-		t.Fatalf("notes are %v, want one that calls nothing foreign", p.notes)
+	c := clusterWithSets()
+	c.secrets = map[string]corev1.Secret{"my-x-2": {}}
+	c.unread = []trace{{name: "my-x-0", owned: true}, {name: "my-x-1"}, {name: "my-x-2"}}
+	c.noteHidden()
+	if len(c.notes) != 1 || c.notes[0].Reason != reasonSecretsUnread {
+		t.Fatalf("notes are %v, want one that calls nothing foreign", c.notes)
 	}
-	own, labelled, two := strings.Cut(p.notes[0].Message, ". ")
+	own, labelled, two := strings.Cut(c.notes[0].Message, ". ")
 	if !two || !strings.Contains(own, "belong to this Kafka") || !strings.Contains(own, "my-x-0;") || !strings.Contains(labelled, "my-x-1;") {
-		t.Errorf("it says %s", p.notes[0].Message)
+		t.Errorf("it says %s", c.notes[0].Message)
 	}
 	for _, wrong := range []string{"delete", "my-x-2"} {
-		if strings.Contains(p.notes[0].Message, wrong) {
-			t.Errorf("it says %q in: %s", wrong, p.notes[0].Message)
+		if strings.Contains(c.notes[0].Message, wrong) {
+			t.Errorf("it says %q in: %s", wrong, c.notes[0].Message)
 		}
 	}
 }
@@ -216,24 +216,24 @@ func TestSecretsAreListedPastTheCacheInPages(t *testing.T) {
 			return nil
 		},
 	})
-	p := passOverSets()
-	if err := New(Options{Client: live, Live: live, Metrics: NewMetrics()}).observeSecrets(t.Context(), p.observation); err != nil {
+	c := clusterWithSets()
+	if err := New(Options{Client: live, Live: live, Metrics: NewMetrics()}).observeSecrets(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
 	}
-	if len(p.secrets) != 3 || len(limits) != 3 || slices.Contains(limits, 0) {
-		t.Errorf("%d Secrets are read of pages of %v, want one of each of three", len(p.secrets), limits)
+	if len(c.secrets) != 3 || len(limits) != 3 || slices.Contains(limits, 0) {
+		t.Errorf("%d Secrets are read of pages of %v, want one of each of three", len(c.secrets), limits)
 	}
 }
 
 func TestWhatMayBeANodeIsLookedForAndKeepsItsID(t *testing.T) {
 	t.Parallel()
-	p := passOverSets()
-	p.secrets = map[string]corev1.Secret{"my-x-8": {}} // which was read after all, and is no node's
-	p.unread = []trace{{name: "my-x-7"}, {name: "my-x-8"}, {name: "my-operator-certs", owned: true}}
-	if names := p.nodeNames(); !names["my-x-7"] || len(names) != 1 {
+	c := clusterWithSets()
+	c.secrets = map[string]corev1.Secret{"my-x-8": {}} // which was read after all, and is no node's
+	c.unread = []trace{{name: "my-x-7"}, {name: "my-x-8"}, {name: "my-operator-certs", owned: true}}
+	if names := c.nodeNames(); !names["my-x-7"] || len(names) != 1 {
 		t.Errorf("pods are looked for of %v", names)
 	}
-	if taken := p.taken()["x"]; !slices.Equal(taken, []model.NodeID{7}) {
+	if taken := c.taken()["x"]; !slices.Equal(taken, []model.NodeID{7}) {
 		t.Errorf("ids of the pool are %v", taken)
 	}
 }
@@ -248,11 +248,11 @@ func TestASecretOfANodeThatIsTooLargeToBeReadStillDependsOnTheAuthority(t *testi
 		}
 	})
 	r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
-	p := passOverSets()
-	if err := r.observeSecrets(t.Context(), p.observation); err != nil {
+	c := clusterWithSets()
+	if err := r.observeSecrets(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
 	}
-	evidence := p.dependants(authorities.Cluster)
+	evidence := c.dependants(authorities.Cluster)
 	if len(evidence.Dependants) != 1 || len(evidence.Unread) != 1 {
 		t.Errorf("on the cluster CA depend %v, of which are unread %v, want the node's Secret: a new CA would be made in place of the lost one",
 			evidence.Dependants, evidence.Unread)

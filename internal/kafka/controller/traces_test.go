@@ -53,7 +53,7 @@ func TestSecretsOfNodesThatNeverWereAreKeptWithinBounds(t *testing.T) {
 			t.Parallel()
 			live := strewn(c.count, c.size)
 			r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
-			p := passOverSets()
+			p := clusterWithSets()
 			if err := r.observeSecrets(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestARecordOfMoreNodesThanThereCanBeIsNotBelieved(t *testing.T) {
 		set := setOf("x")
 		set.Spec.Pods = nil
 		set.Annotations = map[string]string{model.NodesAnnotation: text}
-		if got := passOverSets().nodesOf(set).NodeIDs; len(got) != want {
+		if got := clusterWithSets().nodesOf(set).NodeIDs; len(got) != want {
 			t.Errorf("of %d recorded nodes %d are believed, want %d", count, len(got), want)
 		}
 	}
@@ -99,7 +99,7 @@ func TestAPinWithManyRolesDoesNotRaiseTheBoundOfAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{agent.PinAnnotation: string(text)}}}
-	if limit := publication.MaxReport(passOverSets().rolesOf(pod)); limit > 1<<20 {
+	if limit := publication.MaxReport(clusterWithSets().rolesOf(pod)); limit > 1<<20 {
 		t.Errorf("%d bytes are read of its agent's answer", limit)
 	}
 }
@@ -126,12 +126,12 @@ func TestAConfigMapOfSomebodyElseTellsNothingOfTheQuorum(t *testing.T) {
 			}}
 			config.OwnerReferences, config.ManagedFields = c.owners, []metav1.ManagedFieldsEntry{writtenBy(c.writer)}
 			live := fake.NewClientBuilder().WithObjects(config).WithReturnManagedFields().Build()
-			p := passOverSets()
+			p := clusterWithSets()
 			p.podSets["my-dual"] = *setOf("x")
 			p.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{
 				ObjectMeta: named("ctrl", nil), Spec: kafkav1.KafkaNodePoolSpec{Roles: []kafkav1.ProcessRole{kafkav1.RoleController}},
 			}}}
-			voters, err := New(Options{Client: live, Live: live, Metrics: NewMetrics()}).knownVoters(t.Context(), p)
+			voters, err := New(Options{Client: live, Live: live, Metrics: NewMetrics()}).knownVoters(t.Context(), p.observation)
 			if err != nil || len(voters) != c.want {
 				t.Errorf("voters are %v (%v), want %d", voters, err, c.want)
 			}
@@ -153,10 +153,10 @@ func TestASecretThatNothingMarksIsBelievedIfTheOperatorWroteIt(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: named(name, nil)}
 			secret.ManagedFields = []metav1.ManagedFieldsEntry{writtenBy(writer)}
 			live := fake.NewClientBuilder().WithObjects(secret).WithReturnManagedFields().Build()
-			p := passOverSets()
-			p.secrets = map[string]corev1.Secret{}
-			if err := seek(New(Options{Live: live, Metrics: NewMetrics()}), t.Context(), p.observation); err != nil || len(p.secrets) != want {
-				t.Errorf("Secret %s, written by %s: %d are believed (%v), want %d", name, writer, len(p.secrets), err, want)
+			c := clusterWithSets()
+			c.secrets = map[string]corev1.Secret{}
+			if err := seek(New(Options{Live: live, Metrics: NewMetrics()}), t.Context(), c.observation); err != nil || len(c.secrets) != want {
+				t.Errorf("Secret %s, written by %s: %d are believed (%v), want %d", name, writer, len(c.secrets), err, want)
 			}
 		}
 	}
@@ -173,9 +173,9 @@ func TestAConfigMapIsATraceOfANodeIfItIsLabelledWithItsPool(t *testing.T) {
 			config.Labels[model.PoolLabel] = pool
 		}
 		config.OwnerReferences = ofKafka
-		p := passOverSets()
-		p.objects = map[objectID]*metav1.PartialObjectMetadata{{configMapKind().GroupKind(), "my-x-7"}: kept(t, config)}
-		if traces := p.nodeTraces(); len(traces) != want {
+		c := clusterWithSets()
+		c.objects = map[objectID]*metav1.PartialObjectMetadata{{configMapKind().GroupKind(), "my-x-7"}: kept(t, config)}
+		if traces := c.nodeTraces(); len(traces) != want {
 			t.Errorf("of a ConfigMap with the pool %q there are the traces %v, want %d", pool, traces, want)
 		}
 	}
@@ -202,7 +202,7 @@ func TestOfTheSetsThatPodsNameThoseAreLookedForThatMayOwnNodes(t *testing.T) {
 			c.owner.Controller = new(true)
 			pod := corev1.Pod{ObjectMeta: named(c.pod, nil)}
 			pod.OwnerReferences = []metav1.OwnerReference{c.owner}
-			p := passOverSets()
+			p := clusterWithSets()
 
 			if err := New(Options{Live: live, Metrics: NewMetrics()}).seekOwners(t.Context(), p.observation, []corev1.Pod{pod}); err != nil {
 				t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
-	decided "github.com/keyturn/keyturn/internal/domain"
+	domains "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -30,12 +30,12 @@ const (
 
 // domain is one authority with the trust in it.
 type domain struct {
-	decided.Decided
+	domains.Decided
 
 	kind authorities.Kind
 	// input is what the authority was decided from.
 	input authority.Input
-	// made is a key that a decision of the pass has demanded.
+	// made is a key that a decision of the reconcile has demanded.
 	made pki.PrivateKey
 	// remarks name what somebody put into its Secrets and is ignored.
 	remarks []authority.Remark
@@ -43,14 +43,14 @@ type domain struct {
 
 // decideTrust decides, for both authorities, whom to trust and who signs, from
 // what is written and from what the agents have said.
-func (p *pass) decideTrust() {
-	cluster := p.evidence()
+func (c *decided) decideTrust() {
+	cluster := c.evidence()
 	var lost []trust.MemberID
 	for _, kind := range kinds() {
-		d := p.domain(kind)
-		cluster.Policy.Issuance = issuanceBy(p, kind)
-		seen := &decided.Seen{CA: d.input, Members: cluster, Lost: lost, Before: p.recorded[string(kind)], Made: p.made}
-		of := decided.Kind{Name: domainOf(kind), Own: contract.ClusterDomain, Retirement: retirementOf(kind)}
+		d := c.domain(kind)
+		cluster.Policy.Issuance = issuanceBy(c, kind)
+		seen := &domains.Seen{CA: d.input, Members: cluster, Lost: lost, Before: c.recorded[string(kind)], Made: c.made}
+		of := domains.Kind{Name: domainOf(kind), Own: contract.ClusterDomain, Retirement: retirementOf(kind)}
 		d.kind, d.Decided = kind, *of.Trust(seen, d.Decision, d.Problems)
 		if kind == authorities.Cluster {
 			lost = lostBy(d.Plan)
@@ -71,10 +71,10 @@ func lostBy(own trust.Plan) []trust.MemberID {
 
 // trustMoves reports whether a domain knows other anchors than its target and those
 // that are kept beside it.
-func (p *pass) trustMoves() bool {
+func (c *decided) trustMoves() bool {
 	return slices.ContainsFunc(kinds(), func(kind authorities.Kind) bool {
-		stored := authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name)))
-		decided := p.domain(kind).Decision
+		stored := authority.StoredAnchors(c.stored(kind.TrustedCertsSecret(c.kafka.Name)))
+		decided := c.domain(kind).Decision
 		stays := append(slices.Clone(decided.Kept), decided.Target())
 		return decided.Target() == nil || len(stored) != len(stays) || slices.ContainsFunc(stored, func(a authority.Anchor) bool {
 			return !slices.ContainsFunc(stays, a.Certificate.Equal)
@@ -99,30 +99,30 @@ func retirementOf(kind authorities.Kind) trust.Retirement {
 }
 
 // evidence gathers what is known of the nodes and the operator.
-func (p *pass) evidence() evidence.Cluster {
-	c := evidence.Cluster{Now: p.now, Policy: p.policy(), Own: contract.ClusterDomain, Agents: roles.Agent()}
-	for _, node := range p.allNodes() {
-		said := p.heard[node.Pod]
+func (c *decided) evidence() evidence.Cluster {
+	cluster := evidence.Cluster{Now: c.now, Policy: c.policy(), Own: contract.ClusterDomain, Agents: roles.Agent()}
+	for _, node := range c.allNodes() {
+		said := c.heard[node.Pod]
 		entry := evidence.Node{
-			Name: node.Pod, Roles: roles.Of(p.cluster.Stores(node), p.listening(node)),
-			Published: p.published(node.Pod), Presents: p.presents(node.Pod, node.Pod+".crt"),
-			Given:   givenTo(p.pods[node.Pod], p.cluster.Stores(node)),
-			Witness: witnessOf(p.podNamed(node.Pod), said), Report: said.report, Since: said.sinceGiven(p.published(node.Pod), p.now),
-			Leaving: !p.describes(node.Pod),
+			Name: node.Pod, Roles: roles.Of(c.cluster.Stores(node), c.listening(node)),
+			Published: c.published(node.Pod), Presents: c.presents(node.Pod, node.Pod+".crt"),
+			Given:   givenTo(c.pods[node.Pod], c.cluster.Stores(node)),
+			Witness: witnessOf(c.podNamed(node.Pod), said), Report: said.report, Since: said.sinceGiven(c.published(node.Pod), c.now),
+			Leaving: !c.describes(node.Pod),
 		}
-		if issuanceOf(p) == trust.Offered && !isUsable(p.secrets[node.Pod], node.Pod) {
+		if issuanceOf(c) == trust.Offered && !isUsable(c.secrets[node.Pod], node.Pod) {
 			entry.Published, entry.Presents = publication.Publication{}, nil
 		}
 		if entry.Leaving {
-			entry.Since = said.sinceLeaving(p.pods[node.Pod], entry.Since, p.now)
+			entry.Since = said.sinceLeaving(c.pods[node.Pod], entry.Since, c.now)
 		}
-		c.Nodes = append(c.Nodes, entry)
+		cluster.Nodes = append(cluster.Nodes, entry)
 	}
-	for _, at := range p.companions {
-		c.Companions = append(c.Companions, at.evidence(p))
+	for _, at := range c.companions {
+		cluster.Companions = append(cluster.Companions, at.evidence(c.polled))
 	}
-	c.Operator = p.presents(p.kafka.Name+operatorSecretSuffix, operatorCertKey)
-	return c
+	cluster.Operator = c.presents(c.kafka.Name+operatorSecretSuffix, operatorCertKey)
+	return cluster
 }
 
 // isUsable reports whether a Secret holds a certificate with its key. Without, its holder is given nothing.
@@ -133,8 +133,8 @@ func isUsable(secret corev1.Secret, name string) bool {
 
 // presents is what a Secret gives its holder to present; nothing if it cannot be
 // read.
-func (p *pass) presents(secret, key string) []*x509.Certificate {
-	chain, err := pki.ParseBundle(p.secrets[secret].Data[key])
+func (o *observation) presents(secret, key string) []*x509.Certificate {
+	chain, err := pki.ParseBundle(o.secrets[secret].Data[key])
 	if err != nil {
 		return nil
 	}
@@ -142,10 +142,10 @@ func (p *pass) presents(secret, key string) []*x509.Certificate {
 }
 
 // policy is what people asked for.
-func (p *pass) policy() trust.Policy {
-	policy := trust.Policy{Lead: applicationLead, Paused: p.handsOff()}
-	policy.RestartMargin = min(restartMargin, model.CASpec(p.caSpec(authorities.Cluster)).Usable().Renewal()/2)
-	if model.Says(p.kafka.Annotations, model.ReloadAnnotation, "false") {
+func (o *observation) policy() trust.Policy {
+	policy := trust.Policy{Lead: applicationLead, Paused: o.handsOff()}
+	policy.RestartMargin = min(restartMargin, model.CASpec(o.caSpec(authorities.Cluster)).Usable().Renewal()/2)
+	if model.Says(o.kafka.Annotations, model.ReloadAnnotation, "false") {
 		policy.Reload = trust.RestartOnly
 		policy.ReloadRefused = "the annotation " + model.ReloadAnnotation + " is false"
 	}
@@ -153,8 +153,8 @@ func (p *pass) policy() trust.Policy {
 }
 
 // loading tells nodes how to load what is published.
-func (p *pass) loading() publication.Loading {
-	if p.policy().Reload == trust.RestartOnly {
+func (o *observation) loading() publication.Loading {
+	if o.policy().Reload == trust.RestartOnly {
 		return publication.LoadByRestart
 	}
 	return publication.LoadByReload

@@ -9,7 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// unwritten is what could not be written in a pass. What a node or an object needs is its own: the others get theirs, and
+// unwritten is what could not be written in a reconcile. What a node or an object needs is its own: the others get theirs, and
 // what failed is told together.
 type unwritten struct{ failed []error }
 
@@ -52,7 +52,7 @@ func parts(err error) []error {
 	return []error{err}
 }
 
-// each does something for all of a list, also after it has failed for some. It ends where the pass has to: its time is over,
+// each does something for all of a list, also after it has failed for some. It ends where the reconcile has to: its time is over,
 // or another write came first.
 func each[T any](ctx context.Context, list []T, do func(T) error) error {
 	var failed []error
@@ -75,8 +75,8 @@ type sharedError struct{ error }
 
 func (e *sharedError) Unwrap() error { return e.error }
 
-// holdsRestarts reports whether something that all nodes depend on is unwritten, or the pass begins again anyway. A node
-// whose own objects are is left out of the rest of the pass.
+// holdsRestarts reports whether something that all nodes depend on is unwritten, or the reconcile begins again anyway. A node
+// whose own objects are is left out of the rest of the reconcile.
 func holdsRestarts(ctx context.Context, left error) bool {
 	_, isShared := errors.AsType[*sharedError](left)
 	return isShared || left != nil && (lostRace(left) || endsPass(ctx, left))

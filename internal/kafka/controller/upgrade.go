@@ -14,37 +14,37 @@ import (
 
 // checkTopics lets the cluster stand, before its first node is restarted into a version, while Kafka holds a topic with which brokers of
 // that version do not start. While Kafka cannot be asked there may be one.
-func (r *Reconciler) checkTopics(p *pass) error {
-	limits := release.NewTopicLimits(p.cluster.Version.Name, versionsOfPods(p))
+func (r *Reconciler) checkTopics(c *decided) error {
+	limits := release.NewTopicLimits(c.cluster.Version.Name, versionsOfPods(c.desired))
 	if len(limits) == 0 {
 		return nil
 	}
-	said := r.surveyOf(p, topicsQuestion())
+	said := r.surveyOf(c.observation, topicsQuestion())
 	if !said.isFresh {
 		return errUnheard
 	}
 	err := said.unanswered[aboutTopics]
 	switch {
-	case err != nil && p.kafka.Status.KafkaMetadataVersion == "":
+	case err != nil && c.kafka.Status.KafkaMetadataVersion == "":
 		return nil // it has never answered: a version that does not start must give way to another one
 	case err != nil:
 		err = fmt.Errorf("the cluster stays on the version that it runs, because Kafka cannot be asked for topics with which brokers of %s do not start; it is tried again: %w",
-			p.cluster.Version.Name, err)
+			c.cluster.Version.Name, err)
 	default:
-		err = refuseTopics(p, limits, said.topics)
+		err = refuseTopics(c.desired, limits, said.topics)
 	}
-	if err == nil || !p.standFor(err) {
+	if err == nil || !c.standFor(err) {
 		return err
 	}
-	p.wake(p.now.Add(kube.Unwatched)) // no event tells of a change of a topic
+	c.wake(c.now.Add(kube.Unwatched)) // no event tells of a change of a topic
 	return nil
 }
 
 // versionsOfPods are the versions that those pods were made for that there are.
-func versionsOfPods(p *pass) []string {
+func versionsOfPods(c *desired) []string {
 	var versions []string
-	for _, node := range p.cluster.Nodes {
-		if pod, exists := p.pods[node.Pod]; exists {
+	for _, node := range c.cluster.Nodes {
+		if pod, exists := c.pods[node.Pod]; exists {
 			versions = append(versions, pod.Annotations[model.KafkaVersionAnnotation])
 		}
 	}
@@ -52,7 +52,7 @@ func versionsOfPods(p *pass) []string {
 }
 
 // refuseTopics names the topics that are below a limit.
-func refuseTopics(p *pass, limits []release.Limit, held map[string]topics.Topic) error {
+func refuseTopics(c *desired, limits []release.Limit, held map[string]topics.Topic) error {
 	refused := &model.InvalidResourceError{}
 	for _, limit := range limits {
 		var below []string
@@ -65,9 +65,9 @@ func refuseTopics(p *pass, limits []release.Limit, held map[string]topics.Topic)
 			continue
 		}
 		refused.Findings = append(refused.Findings, model.Finding{
-			Object: "Kafka " + p.kafka.Namespace + "/" + p.kafka.Name, Reason: model.ReasonInvalidResource,
+			Object: "Kafka " + c.kafka.Namespace + "/" + c.kafka.Name, Reason: model.ReasonInvalidResource,
 			Message: fmt.Sprintf("brokers of Kafka %s do not start while a topic has %s below %d, as these have: %s. Raise it, or remove it for the default; until then the cluster stays on the version that it runs",
-				p.cluster.Version.Name, limit.Key, limit.AtLeast, excerpt.List(below, ", ", excerpt.Listed)),
+				c.cluster.Version.Name, limit.Key, limit.AtLeast, excerpt.List(below, ", ", excerpt.Listed)),
 		})
 	}
 	if len(refused.Findings) == 0 {

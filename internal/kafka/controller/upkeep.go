@@ -15,25 +15,25 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// standOn lets a pass whose resources or authorities cannot be used go on with the
+// standOn lets a reconcile whose resources or authorities cannot be used go on with the
 // cluster as it stands: a mistake in a manifest must not let certificates expire. The
 // result is false when nothing stands yet: no node is known.
-func (p *pass) standOn() bool {
-	if len(p.asked.Known.Pools) == 0 {
+func (c *desired) standOn() bool {
+	if len(c.asked.Known.Pools) == 0 {
 		return false
 	}
-	p.cluster = model.Standing(p.asked, p.publishedListeners())
+	c.cluster = model.Standing(c.asked, c.publishedListeners())
 	return true
 }
 
-// stands reports whether the cluster of the pass is the one that stands, and not
+// stands reports whether the cluster of the reconcile is the one that stands, and not
 // the one that the resources ask for.
-func (p *pass) stands() bool { return p.occupied != nil || p.unusable != nil || p.invalid != nil }
+func (c *desired) stands() bool { return c.occupied != nil || c.unusable != nil || c.invalid != nil }
 
 // whyStands is why the cluster is the one that stands; nil when it is not.
-func (p *pass) whyStands() error {
+func (c *desired) whyStands() error {
 	var why error
-	for _, reason := range []error{p.occupied, p.unusable, p.invalid} {
+	for _, reason := range []error{c.occupied, c.unusable, c.invalid} {
 		switch {
 		case why == nil:
 			why = reason
@@ -45,10 +45,10 @@ func (p *pass) whyStands() error {
 }
 
 // publishedListeners are the listeners with TLS that nodes are told of.
-func (p *pass) publishedListeners() []model.Listener {
+func (c *desired) publishedListeners() []model.Listener {
 	found := map[publication.Role]model.Listener{}
-	for name := range p.secrets {
-		published := p.published(name)
+	for name := range c.secrets {
+		published := c.published(name)
 		for key := range published.Trust {
 			listener, ofClients := clientListener(key)
 			if !ofClients {
@@ -77,22 +77,22 @@ func clientListener(key publication.Role) (model.Listener, bool) {
 }
 
 // keepCustomCertificates takes the listener certificates that nodes have.
-func (p *pass) keepCustomCertificates() {
-	p.custom = map[publication.Role]listenercert.Checked{}
-	for _, listener := range p.cluster.Listeners {
+func (c *decided) keepCustomCertificates() {
+	c.custom = map[publication.Role]listenercert.Checked{}
+	for _, listener := range c.cluster.Listeners {
 		if listener.Certificate == nil {
 			continue
 		}
-		if present, found := p.presentCertificate(listener); found {
-			p.custom[listener.Key()] = present
+		if present, found := c.presentCertificate(listener); found {
+			c.custom[listener.Key()] = present
 		}
 	}
 }
 
 // keepUp writes what keeps certificates valid and trusted, and nothing else. Left is what could not be written.
-func (r *Reconciler) keepUp(ctx context.Context, p *pass) (left, err error) {
-	if err := r.applyAuthorities(ctx, p); err != nil {
+func (r *Reconciler) keepUp(ctx context.Context, c *applied) (left, err error) {
+	if err := r.applyAuthorities(ctx, c); err != nil {
 		return nil, err
 	}
-	return r.applyEach(ctx, p, []step{r.applyOperatorIdentity, r.applyNodeSecrets, r.nudge, r.applyCompanions}), nil
+	return r.applyEach(ctx, c, []step{r.applyOperatorIdentity, r.applyNodeSecrets, r.nudge, r.applyCompanions}), nil
 }

@@ -33,12 +33,12 @@ import (
 func TestAWarningAboutAnAuthorityNamesItsObjectOnce(t *testing.T) {
 	t.Parallel()
 	const said = "Secret my-clients-ca: ca.key is a placeholder"
-	p := &pass{observation: &observation{}}
-	p.clientsCA.Decision = authority.Decision{Warnings: []authority.Remark{{Secret: "my-clients-ca", Part: "data{ca.key}", Text: "ca.key is a placeholder"}}}
+	c := begin(&observation{})
+	c.clientsCA.Decision = authority.Decision{Warnings: []authority.Remark{{Secret: "my-clients-ca", Part: "data{ca.key}", Text: "ca.key is a placeholder"}}}
 
-	p.noteAuthority(authorities.Clients)
+	c.noteAuthority(authorities.Clients)
 
-	if list := p.warnings(); len(list) != 1 || list[0].message != said {
+	if list := c.warnings(); len(list) != 1 || list[0].message != said {
 		t.Errorf("it is said: %+v, want %q", list, said)
 	}
 }
@@ -46,15 +46,15 @@ func TestAWarningAboutAnAuthorityNamesItsObjectOnce(t *testing.T) {
 // Each is warned of in its own words: one was meant for something else, one is relied on, one does no harm.
 func TestFieldsThatNobodyActsOnAreToldApartByTheirWeight(t *testing.T) {
 	t.Parallel()
-	p := &pass{observation: &observation{}}
-	p.kafka.Namespace, p.kafka.Name = "kafka", "my"
+	c := begin(&observation{})
+	c.kafka.Namespace, c.kafka.Name = "kafka", "my"
 	spec := `{"spec": {"entityOperator": {"topicOperator": {"logging": {}}}, "kafka": {"rack": {"topologyKey": "zone"}, "listeners": [{"name": "a", "authentification": {"type": "tls"}}]}}}`
-	if err := json.Unmarshal([]byte(spec), &p.written); err != nil {
+	if err := json.Unmarshal([]byte(spec), &c.written); err != nil {
 		t.Fatal(err)
 	}
 
 	told := map[string]string{}
-	for _, w := range p.warnings() {
+	for _, w := range c.warnings() {
 		told[w.reason] = w.message
 	}
 
@@ -74,9 +74,9 @@ func TestWhoAsksForClaimsToBeDeletedIsToldThatNobodyDoesIt(t *testing.T) {
 	asks := func(value string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"strimzi.io/delete-pod-and-pvc": value}}}
 	}
-	p := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"b": asks("true"), "a": asks("yes"), "c": {}, "d": asks("False")})
+	c := clusterOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"b": asks("true"), "a": asks("yes"), "c": {}, "d": asks("False")})
 
-	list := p.warnings()
+	list := c.warnings()
 
 	if len(list) != 1 || !strings.HasPrefix(list[0].message, "pods a, b: the annotation strimzi.io/delete-pod-and-pvc has no effect: ") {
 		t.Errorf("it is said: %+v", list)
@@ -114,7 +114,7 @@ func TestARequestToPodsOrTheirSetThatNobodyServesIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: c.pods}}
-			p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my"}}, map[string]*corev1.Pod{"a": pod, "b": pod})
+			p := clusterOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my"}}, map[string]*corev1.Pod{"a": pod, "b": pod})
 			p.podSets = map[string]podsetv1.StrimziPodSet{"my-dual": {ObjectMeta: metav1.ObjectMeta{Annotations: c.set}}}
 
 			var said []string
@@ -169,10 +169,10 @@ func TestAPoolIsWarnedWhileTheKafkaCannotBeBuilt(t *testing.T) {
 	}
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(kafka, &resource.KafkaNodePool).WithStatusSubresource(kafka, &resource.KafkaNodePool).Build()
 	r := New(Options{Client: server, Live: server, Metrics: NewMetrics(), Events: events.NewFakeRecorder(10)})
-	p := passOf(kafka, nil)
-	p.pools = []*pool{resource}
+	c := clusterOf(kafka, nil)
+	c.pools = []*pool{resource}
 
-	_, err := r.report(t.Context(), p, outcome{}, &model.InvalidResourceError{})
+	_, err := r.report(t.Context(), c, outcome{}, &model.InvalidResourceError{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,11 +193,11 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 	t.Parallel()
 	liar := trust.Apart{Member: "my-dual-1", Reason: trust.UnknownClaims, What: "my-dual-1 agent claims"}
 	late := trust.Apart{Member: "my-dual-1", Reason: trust.NoSigner, What: "my-dual-1 has none"}
-	p := &pass{observation: &observation{}}
-	p.clusterCA.Plan = trust.Plan{Apart: []trust.Apart{liar, late}}
-	p.clientsCA.Plan = trust.Plan{Apart: []trust.Apart{liar}}
+	c := begin(&observation{})
+	c.clusterCA.Plan = trust.Plan{Apart: []trust.Apart{liar, late}}
+	c.clientsCA.Plan = trust.Plan{Apart: []trust.Apart{liar}}
 
-	list := p.apartWarnings()
+	list := c.apartWarnings()
 
 	want := []string{"cluster-ca, clients-ca: my-dual-1 agent claims" + remedyFor(liar), "cluster-ca: my-dual-1 has none"}
 	if !slices.EqualFunc(list, want, func(w wanted, message string) bool { return w.message == message }) {
@@ -208,9 +208,10 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 	t.Parallel()
 	long := (&agentclient.TooLongError{Path: agent.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}).Error()
-	p := &pass{observation: &observation{}, silent: []string{"a", "b"}, heard: map[string]testimony{"b": {unreadable: long}}}
+	c := begin(&observation{})
+	c.silent, c.heard = []string{"a", "b"}, map[string]testimony{"b": {unreadable: long}}
 
-	list := p.warnings()
+	list := c.warnings()
 
 	if len(list) != 2 || list[0].message != "Pod b: "+long || !strings.Contains(list[1].message, "the agent of pod a does not answer") {
 		t.Errorf("it is said: %+v, want that a is silent and what is wrong with b", list)
@@ -227,10 +228,10 @@ func TestWhyAnAnswerIsNotReadIsKept(t *testing.T) {
 
 func TestWhatIsWrongWithAResourceIsSaidWithoutWhatWasTried(t *testing.T) {
 	t.Parallel()
-	p := passOf(&kafkav1.Kafka{}, nil)
+	c := clusterOf(&kafkav1.Kafka{}, nil)
 	r, _ := collecting()
 
-	err := r.resolve(t.Context(), p, -1)
+	err := r.resolve(t.Context(), c.desired, -1)
 
 	if err == nil || !strings.HasPrefix(err.Error(), "Kafka ") {
 		t.Errorf("the condition says %v, want it to begin with the object", err)
@@ -243,19 +244,19 @@ func TestWhoCanDoSomethingAboutAnExpiredCertificateIsTold(t *testing.T) {
 	ca := func(end time.Time) *authority.Decision {
 		return &authority.Decision{Certificate: &x509.Certificate{NotAfter: end}}
 	}
-	listener := func(p *pass, secret string) {
-		p.cluster.Listeners = []model.Listener{{Name: "public", Port: 9096, Certificate: &model.CertificateSource{Secret: secret}}}
-		p.custom = map[publication.Role]listenercert.Checked{"public-9096": {Chain: []*x509.Certificate{{NotAfter: ended}}}}
+	listener := func(c *applied, secret string) {
+		c.cluster.Listeners = []model.Listener{{Name: "public", Port: 9096, Certificate: &model.CertificateSource{Secret: secret}}}
+		c.custom = map[publication.Role]listenercert.Checked{"public-9096": {Chain: []*x509.Certificate{{NotAfter: ended}}}}
 	}
-	node := func(p *pass) {
-		p.nodes = map[string]nodeCertificates{"a": {leaf: &x509.Certificate{NotAfter: ended}}}
+	node := func(c *applied) {
+		c.nodes = map[string]nodeCertificates{"a": {leaf: &x509.Certificate{NotAfter: ended}}}
 	}
 	for name, test := range map[string]struct {
-		expired func(p *pass)
+		expired func(c *applied)
 		want    string
 	}{
 		"a certificate that a user brought for a listener": {
-			func(p *pass) { listener(p, "custom-public-listener") },
+			func(c *applied) { listener(c, "custom-public-listener") },
 			"the certificate of listener public-9096, from Secret custom-public-listener, expired at 2027-03-01T11:00:00Z: replace it in that Secret",
 		},
 		"that of a node, which may wait for a window": {
@@ -263,11 +264,11 @@ func TestWhoCanDoSomethingAboutAnExpiredCertificateIsTold(t *testing.T) {
 			"the certificate of node a expired at 2027-03-01T11:00:00Z; see conditions ClusterCATrust and Warning for why they are not renewed",
 		},
 		"that of the clients CA": {
-			func(p *pass) { p.clientsCA.Decision = *ca(ended) },
+			func(c *applied) { c.clientsCA.Decision = *ca(ended) },
 			"the CA certificate of the clients-ca expired at 2027-03-01T11:00:00Z; see conditions ClientsCATrust and Warning for why they are not renewed",
 		},
 		"all of them": {
-			func(p *pass) { listener(p, "mine"); node(p); p.clientsCA.Decision = *ca(ended) },
+			func(c *applied) { listener(c, "mine"); node(c); c.clientsCA.Decision = *ca(ended) },
 			"the CA certificate of the clients-ca expired at 2027-03-01T11:00:00Z; the certificate of node a expired at 2027-03-01T11:00:00Z; " +
 				"see conditions ClientsCATrust, ClusterCATrust and Warning for why they are not renewed; " +
 				"the certificate of listener public-9096, from Secret mine, expired at 2027-03-01T11:00:00Z: replace it in that Secret",
@@ -275,10 +276,10 @@ func TestWhoCanDoSomethingAboutAnExpiredCertificateIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := passOf(smallKafka(), nil)
-			p.clusterCA.Decision = *ca(noon().Add(time.Hour))
-			test.expired(p)
-			if got := p.validity(); got.message != test.want || got.status != condition.False {
+			c := clusterOf(smallKafka(), nil)
+			c.clusterCA.Decision = *ca(noon().Add(time.Hour))
+			test.expired(c)
+			if got := c.validity(); got.message != test.want || got.status != condition.False {
 				t.Errorf("condition is %+v, want the message\n%s", got, test.want)
 			}
 		})

@@ -266,7 +266,6 @@ func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
 	if err := r.readPods(ctx, c.observation, r.livePods); err != nil {
 		return sight{}, err
 	}
-	r.findCompanions(c.polled)
 	r.recall(c.polled)
 	said := r.surveyOf(c.observation, r.aboutDisruption(c)...)
 	reasons, err := r.freshReasons(ctx, c)

@@ -88,21 +88,20 @@ func (r *Reconciler) applyAuthorities(ctx context.Context, c *applied) error {
 	return nil
 }
 
-// decideFromWritten decides about both authorities and what nodes trust once more,
-// from what is now written. Where an authority stands since, the next reconcile goes on.
+// decideFromWritten decides about both CAs and what nodes trust once more, from what is now written. Where a CA needs a
+// person since, the next reconcile continues.
 func (r *Reconciler) decideFromWritten(c *decided) error {
 	stood := c.stands()
-	problems, err := r.decideAuthorities(c)
+	problems, err := r.decideCAs(c)
 	if err != nil {
 		return err
 	}
-	if err := c.standDespite(problems); err != nil {
+	if err := c.settle(problems); err != nil {
 		return err
 	}
 	if c.stands() != stood {
 		return c.invalid
 	}
-	c.decideTrust()
 	return nil
 }
 

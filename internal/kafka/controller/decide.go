@@ -18,96 +18,98 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// decide settles what the cluster and its authorities shall be. Nothing is
-// written. A resource that is invalid leaves everything as it is, save that
-// certificates are kept up.
-func (r *Reconciler) decide(ctx context.Context, c *applied) error {
+// decide decides what becomes of the cluster and its CAs, and writes nothing. Where the resources cannot be used, the cluster
+// stays as it was last, but for its certificates. After an error the value holds what was decided until then.
+func (r *Reconciler) decide(ctx context.Context, c *decided) error {
 	if err := r.checkMaker(ctx, c.observation); err != nil {
 		return err
 	}
-	removing, err := r.removalInProgress(ctx, c.desired)
+	if err := r.desire(ctx, c.desired); err != nil {
+		return err
+	}
+	problems, err := r.decideAuthorities(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := r.resolve(ctx, c.desired, removing); err != nil {
+	c.noteHidden()
+	c.unrecalled = r.recallRecords(ctx, c)
+	if err := c.settle(problems); err != nil {
 		return err
 	}
-	if err := r.keepToOwn(ctx, c.desired); err != nil {
-		return err
-	}
-	c.window = c.openWindow()
-	problems, err := r.decideAuthorities(c.decided)
-	if err != nil {
-		return err
-	}
-	if err := r.hearAll(ctx, c); err != nil {
-		return err
-	}
-	c.unrecalled = r.recallRecords(ctx, c.decided)
-	if c.lostTrust() {
-		// What nodes say to hold may be all that is left of an authority.
-		if problems, err = r.decideAuthorities(c.decided); err != nil {
-			return err
-		}
-	}
-	if err := c.standDespite(problems); err != nil {
-		return err
-	}
-	c.decideTrust()
-	return r.checkAsked(c.decided)
-}
-
-// checkAsked checks what the resources ask for and Secrets or Kafka may stand against.
-func (r *Reconciler) checkAsked(c *decided) error {
-	if c.stands() {
-		c.keepCustomCertificates()
-		return nil
-	}
-	if err := c.checkListeners(); err != nil || c.stands() {
+	if err := r.hear(c); err != nil {
 		return err
 	}
 	return r.checkTopics(c)
 }
 
-// hearAll finds all that hold something of an authority, and asks them what.
-func (r *Reconciler) hearAll(ctx context.Context, c *applied) error {
-	if c.trustMoves() {
-		// A pod that the cache does not show yet is not proven to have no process.
-		if err := r.readPods(ctx, c.observation, r.livePods); err != nil {
-			return err
-		}
-	}
-	c.noteHidden()
-	r.findCompanions(c.polled)
-	return r.hear(c)
-}
-
-// checkListeners checks the certificates that listeners are given. One that cannot be
-// used, and has none before it, keeps nothing else from being renewed.
-func (c *decided) checkListeners() error {
-	err := c.checkCustomCertificates()
-	if !invalidResource(err) || !c.standFor(err) {
+// desire resolves what the resources ask for, or how the cluster was last where they cannot be used.
+func (r *Reconciler) desire(ctx context.Context, c *desired) error {
+	removing, err := r.removalInProgress(ctx, c)
+	if err != nil {
 		return err
 	}
+	if err := r.resolve(ctx, c, removing); err != nil {
+		return err
+	}
+	if err := r.keepToOwn(ctx, c); err != nil {
+		return err
+	}
+	c.window = c.openWindow()
+	return c.checkListeners()
+}
+
+// decideAuthorities decides both CAs from all that may hold something of them. A pod that the cache does not show yet is not
+// proven to have no process, and may hold all that is left of a CA.
+func (r *Reconciler) decideAuthorities(ctx context.Context, c *decided) ([]authority.Problem, error) {
+	isLost := slices.ContainsFunc(kinds(), c.lacksTrust)
+	if isLost {
+		if err := r.readPods(ctx, c.observation, r.livePods); err != nil {
+			return nil, err
+		}
+	}
+	r.recall(c.polled)
+	problems, err := r.decideCAs(c)
+	if err != nil || isLost || !c.trustMoves() {
+		return problems, err
+	}
+	if err := r.readPods(ctx, c.observation, r.livePods); err != nil {
+		return nil, err
+	}
+	r.recall(c.polled)
+	return problems, nil
+}
+
+// settle decides who trusts the CAs. While a person has to put a CA right that is decided for the cluster as it was last; only
+// while nothing runs yet nothing is created.
+func (c *decided) settle(problems []authority.Problem) error {
+	if len(problems) > 0 {
+		invalid := &authority.InvalidResourceError{Problems: problems}
+		if c.cannotAsk() || !c.standOn() {
+			return invalid
+		}
+		c.invalid = invalid
+	}
+	c.decideTrust()
 	return nil
 }
 
-// standFor goes on with the cluster as it stands, because what is asked for cannot be used, and decides about trust for
-// the listeners that there are. The result is false when nothing stands yet.
-func (c *decided) standFor(invalid error) bool {
-	if !c.standOn() {
-		return false
+// checkListeners checks the certificates that listeners are given. One that cannot be used, and has none before it, keeps
+// nothing else from being renewed.
+func (c *desired) checkListeners() error {
+	if c.stands() {
+		return nil
 	}
-	c.invalid = invalid
-	c.keepCustomCertificates()
-	c.decideTrust()
-	return true
+	err := c.checkCustomCertificates()
+	if !invalidResource(err) || !c.standOn() {
+		return err
+	}
+	c.unfit = err
+	return nil
 }
 
-// decideAuthorities decides what shall become of both authorities, and gathers the
-// problems of both. One that a person has to put right stands as it is, and keeps the
-// other from nothing.
-func (r *Reconciler) decideAuthorities(c *decided) ([]authority.Problem, error) {
+// decideCAs decides what becomes of both CAs, and gathers the problems of both. One that a person has to put right stays as
+// it is, and keeps the other from nothing.
+func (r *Reconciler) decideCAs(c *decided) ([]authority.Problem, error) {
 	var problems []authority.Problem
 	inputs := map[authorities.Kind]authority.Input{}
 	for _, kind := range kinds() {
@@ -127,20 +129,6 @@ func (r *Reconciler) decideAuthorities(c *decided) ([]authority.Problem, error) 
 	}
 	found, err := c.keepApart(inputs)
 	return append(problems, found...), err
-}
-
-// standDespite goes on with the cluster as it stands while a person has to put an
-// authority right; only while nothing runs yet nothing is made.
-func (c *decided) standDespite(problems []authority.Problem) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	invalid := &authority.InvalidResourceError{Problems: problems}
-	if c.cannotAsk() || !c.standOn() {
-		return invalid
-	}
-	c.invalid = invalid
-	return nil
 }
 
 // cannotAsk reports whether the operator has no certificate to ask nodes with, nobody
@@ -219,18 +207,10 @@ func transient(err error) error {
 	return together(again...)
 }
 
-// access says how the operator reaches the nodes in this reconcile: with its stored
-// identity, recognising them by every anchor there is, and by the leaves that
-// their Secrets hold. It must never lock itself out.
-func (c *applied) access() Access {
-	identity := c.operator
-	if identity.leaf == nil {
-		secret := c.secrets[c.kafka.Name+operatorSecretSuffix]
-		if stored, err := identityOf(secret.Data[operatorCertKey], secret.Data[operatorKeyKey]); err == nil {
-			identity = stored
-		}
-	}
-	a := access(c.cluster, identity.certificate, c.anchors(), c.leavesByHost())
+// access says how the operator reaches the nodes: with its stored identity, recognising them by every CA that is known, and by
+// the leaves that their Secrets hold. It must never lock itself out.
+func (c *decided) access() Access {
+	a := access(c.cluster, c.storedIdentity().certificate, c.anchors(), c.leavesByHost())
 	a.Leaving = c.leavingAddresses(a.Brokers)
 	return a
 }

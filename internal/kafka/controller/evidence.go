@@ -28,6 +28,8 @@ type testimony struct {
 	report publication.Report
 	// since is when it first said so, or when it fell silent.
 	since time.Time
+	// life is that of the pod when it was polled, see reports.Target.
+	life string
 	// unreadable is why an answer that came counts as silence; empty when none came.
 	unreadable string
 }
@@ -77,36 +79,32 @@ func lifeOf(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s %s %t", containersOf(pod), pod.Status.PodIP, podOf(pod).State == rollout.Ready)
 }
 
-// hear takes over what the agents of pods have reported last, and has them polled from now on. It fails with errUnheard until each
-// was polled once since the operator was started, and, where nodes may hold all that is left of an authority, since that was lost.
-// A node that runs on what is published holds the same as before, and may not know the operator any more.
-func (r *Reconciler) hear(c *applied) error {
-	name, isLost, isUnheard := client.ObjectKeyFromObject(&c.kafka), c.lostTrust(), false
-	latest := r.recall(c.polled)
-	targets := r.targets(c)
-	for _, target := range targets {
-		isUnheard = isUnheard || isLost && target.Pace != reports.Once && latest[target.UID].Life != target.Life
+// hear has the agents of pods polled from now on. It fails with errUnheard until each was polled once since the operator was
+// started, and, where nodes may hold all that is left of a CA, since that was lost. A node that runs on what is published holds
+// the same as before, and may not know the operator any more.
+func (r *Reconciler) hear(c *decided) error {
+	targets, isLost := r.targets(c), c.lostTrust()
+	isUnheard := !c.wasPolled && len(targets) > 0
+	for pod, target := range targets {
+		isUnheard = isUnheard || isLost && target.Pace != reports.Once && c.heard[pod].life != target.Life
 	}
-	r.agents.Track(name, targets)
-	if isUnheard || !r.agents.WasKnown(name) {
+	r.agents.Track(client.ObjectKeyFromObject(&c.kafka), slices.Collect(maps.Values(targets)))
+	if isUnheard {
 		return errUnheard
 	}
 	return nil
 }
 
-// targets are the agents of the pods that have an address.
-func (r *Reconciler) targets(c *applied) []reports.Target[publication.Report] {
+// targets are the agents of the pods that have an address, by pod.
+func (r *Reconciler) targets(c *decided) map[string]reports.Target[publication.Report] {
 	pods := c.peers()
 	maps.DeleteFunc(pods, func(_ string, pod *corev1.Pod) bool { return pod.Status.PodIP == "" })
 	if len(pods) == 0 {
 		return nil
 	}
-	if len(c.clusterCA.Snapshot.Anchors) == 0 {
-		c.decideTrust() // what is trusted follows from what is known without asking
-	}
 	agents, leaves := r.options.Connector.Agents(c.access()), c.leavesByHost()
-	targets := make([]reports.Target[publication.Report], 0, len(pods))
-	for _, pod := range pods {
+	targets := make(map[string]reports.Target[publication.Report], len(pods))
+	for name, pod := range pods {
 		target, address := c.targetOf(pod), c.addressOf(pod, leaves)
 		target.Ask = func(ctx context.Context) (*publication.Report, error) {
 			report, err := agents.TLS(ctx, address)
@@ -115,22 +113,24 @@ func (r *Reconciler) targets(c *applied) []reports.Target[publication.Report] {
 			}
 			return &report, nil
 		}
-		targets = append(targets, target)
+		targets[name] = target
 	}
 	return targets
 }
 
-// recall takes over what the agents of pods have reported last, by their UIDs.
-func (r *Reconciler) recall(c *polled) map[types.UID]reports.Report[publication.Report] {
+// recall takes over what the agents of pods have reported last.
+func (r *Reconciler) recall(c *polled) {
+	r.findCompanions(c)
+	name := client.ObjectKeyFromObject(&c.kafka)
+	c.wasPolled = r.agents.WasKnown(name)
 	c.heard, c.silent = make(map[string]testimony, len(c.pods)), nil
-	latest := r.agents.Latest(client.ObjectKeyFromObject(&c.kafka))
+	latest := r.agents.Latest(name)
 	for _, pod := range c.peers() {
 		known, isPolled := latest[pod.UID]
 		c.take(pod, known, isPolled)
 	}
 	slices.Sort(c.silent)
 	r.records.Reloaded(c.kafka.UID, lastReload(c, latest))
-	return latest
 }
 
 // take takes over what the agent of a pod has said, unless that was of another process.
@@ -150,7 +150,7 @@ func (c *polled) take(pod *corev1.Pod, known reports.Report[publication.Report],
 
 // testimonyOf is what an agent has said.
 func testimonyOf(known reports.Report[publication.Report]) testimony {
-	said := testimony{since: known.Since, known: known.Answer != nil}
+	said := testimony{since: known.Since, life: known.Life, known: known.Answer != nil}
 	if said.known {
 		said.report = *known.Answer
 	}

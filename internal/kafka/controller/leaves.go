@@ -244,8 +244,9 @@ func (r leafRequest) of(want authority.WantedLeaf, now time.Time) issuer.Request
 	}
 }
 
-// applyOperatorIdentity writes the operator's own certificate.
+// applyOperatorIdentity writes the operator's own certificate. Where that fails, it keeps the one that is stored.
 func (r *Reconciler) applyOperatorIdentity(ctx context.Context, c *applied) error {
+	defer func() { c.operator = c.storedIdentity() }()
 	name := c.kafka.Name + operatorSecretSuffix
 	identity, labels := c.operatorIdentity(), c.cluster.ComponentLabels(model.OperatorComponent())
 	settled, found, err := r.settleLeaf(ctx, c, leafRequest{
@@ -254,30 +255,25 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, c *applied) erro
 		identity: identity, interim: operatorInterim(c.decided), waits: c.clusterCA.whyUnsettled(identity.Signer),
 	})
 	if err != nil || !found {
-		c.keepIdentity(name)
 		return err
 	}
-	err = r.writeSecret(ctx, c, kube.SecretIntent{
+	return r.writeSecret(ctx, c, kube.SecretIntent{
 		Namespace: c.kafka.Namespace, Name: name,
 		Labels:      labels,
 		Annotations: leafAnnotations(c.decided, settled),
 		Owners:      ownerReferences(&c.kafka),
 		Data:        map[string][]byte{operatorCertKey: settled.Certificates, operatorKeyKey: settled.Key},
 	})
-	if err != nil {
-		c.keepIdentity(name)
-		return err
-	}
-	c.operator, err = identityOf(settled.Certificates, settled.Key)
-	return err
 }
 
-// keepIdentity leaves the operator the identity that is stored, if there is one.
-func (c *applied) keepIdentity(secret string) {
-	data := c.secrets[secret].Data
-	if stored, err := identityOf(data[operatorCertKey], data[operatorKeyKey]); err == nil {
-		c.operator = stored
+// storedIdentity is the operator's identity that is stored; the zero value without one.
+func (o *observation) storedIdentity() operatorIdentity {
+	data := o.secrets[o.kafka.Name+operatorSecretSuffix].Data
+	stored, err := identityOf(data[operatorCertKey], data[operatorKeyKey])
+	if err != nil {
+		return operatorIdentity{}
 	}
+	return stored
 }
 
 // leaves are what others know the operator by; none while it has no certificate.
@@ -319,8 +315,7 @@ func (c *decided) operatorIdentity() trust.Identity {
 // operatorInterim are the keys of which the operator may be given a leaf until the planned one. One that is lost cuts it
 // off already: it takes what there is, and agents know the leaf by what is published to them.
 func operatorInterim(c *decided) []trust.KeyID {
-	data := c.secrets[c.kafka.Name+operatorSecretSuffix].Data
-	if _, err := identityOf(data[operatorCertKey], data[operatorKeyKey]); err == nil {
+	if c.storedIdentity().leaf != nil {
 		return c.clusterCA.Plan.Interim[evidence.OperatorMember]
 	}
 	keys := make([]trust.KeyID, 0, len(c.clusterCA.Known))

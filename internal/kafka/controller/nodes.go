@@ -251,7 +251,7 @@ func pinnedRevision(pod *corev1.Pod) (int64, bool) {
 // checkCustomCertificates checks the users' listener certificates. One that
 // cannot be presented is a warning while an earlier one is in use, and the
 // earlier one stays; without an earlier one the resource is invalid.
-func (c *decided) checkCustomCertificates() error {
+func (c *desired) checkCustomCertificates() error {
 	c.custom = map[publication.Role]listenercert.Checked{}
 	var problems []authority.Problem
 	for _, listener := range c.cluster.Listeners {

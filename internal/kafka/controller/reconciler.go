@@ -130,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if observed.paused() {
 		return r.reportPaused(ctx, c)
 	}
-	err = r.decide(ctx, c)
+	err = r.decide(ctx, c.decided)
 	var acted outcome
 	if err == nil {
 		acted, err = r.carry(ctx, c)

@@ -44,7 +44,7 @@ func (r *Reconciler) reportPaused(ctx context.Context, c *applied) (ctrl.Result,
 // again may help.
 func (r *Reconciler) watch(ctx context.Context, c *applied) ([]wanted, error) {
 	c.notes = nil
-	undecided := r.decide(ctx, c)
+	undecided := r.decide(ctx, c.decided)
 	c.noteForeign()
 	switch {
 	case len(c.podSets) == 0:

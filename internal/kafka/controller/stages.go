@@ -31,9 +31,11 @@ type desired struct {
 	asked model.Input
 	// foreign are objects not owned by the cluster that have names which it needs.
 	foreign []foreignObject
-	// occupied says so, unusable why the resources cannot be used, and invalid what is wrong with the CAs: then the
-	// cluster is the last one that was valid.
-	occupied, unusable, invalid error
+	// custom are the listener certificates of users that can be presented.
+	custom map[publication.Role]listenercert.Checked
+	// occupied says that there are such, unusable why the resources cannot be used, unfit what listener certificates or topics have
+	// against them, and invalid what is wrong with the CAs: then the cluster is the last one that was valid.
+	occupied, unusable, unfit, invalid error
 }
 
 // polled adds what agents have reported.
@@ -45,6 +47,8 @@ type polled struct {
 	// heard has the reports of agents by pods; silent are ready pods whose agents did not answer.
 	heard  map[string]testimony
 	silent []string
+	// wasPolled is true once each agent was polled since the operator was started.
+	wasPolled bool
 }
 
 // decided adds what becomes of both CAs and who trusts them.
@@ -52,8 +56,6 @@ type decided struct {
 	*polled
 
 	clusterCA, clientsCA domain
-	// custom are the listener certificates of users that can be presented.
-	custom map[publication.Role]listenercert.Checked
 	// recorded is what was recorded last of what trust was decided from, by domain, and unrecalled is why it is not known.
 	recorded   map[string]rotation.Record
 	unrecalled error

@@ -269,15 +269,21 @@ func TestNothingIsDisruptedOnWhatIsNotFresh(t *testing.T) {
 	}
 }
 
+// listens takes over what agents have reported, and has them polled, as a decision does.
+func (r *Reconciler) listens(c *applied) error {
+	r.recall(c.polled)
+	return r.hear(c.decided)
+}
+
 // hears has agents polled once, and is whether all is known then that a decision depends on.
 func (r *Reconciler) hears(t *testing.T, c *applied) error {
 	t.Helper()
-	if err := r.hear(c); !errors.Is(err, errUnheard) {
+	if err := r.listens(c); !errors.Is(err, errUnheard) {
 		t.Errorf("before it was polled it is heard: %v", err)
 	}
 	r.agents.Poll(t.Context())
 	c.now = time.Now()
-	return r.hear(c)
+	return r.listens(c)
 }
 
 // stored has the reconcile find certificates of both CAs.
@@ -308,7 +314,7 @@ func TestAgentsAreHeardOnceEachWasPolled(t *testing.T) {
 
 		c.pods["pod-new"] = readyPod("pod-new")
 		c.pods["pod-new"].UID, c.pods["pod-new"].Status.PodIP = "pod-new", "192.0.2.99"
-		if err := r.hear(c); err != nil || slices.Contains(c.silent, "pod-new") || c.heard["pod-new"].known {
+		if err := r.listens(c); err != nil || slices.Contains(c.silent, "pod-new") || c.heard["pod-new"].known {
 			t.Errorf("for a pod that is new everything else waits: %v", err)
 		}
 	})
@@ -335,7 +341,7 @@ func TestAReportIsBelievedOfItsOwnProcessOnly(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.change(p)
-				if err := r.hear(p); err != nil || p.heard["pod-7"].known != c.want || slices.Contains(p.silent, "pod-7") {
+				if err := r.listens(p); err != nil || p.heard["pod-7"].known != c.want || slices.Contains(p.silent, "pod-7") {
 					t.Errorf("known %t and silent %q: %v", p.heard["pod-7"].known, p.silent, err)
 				}
 			})

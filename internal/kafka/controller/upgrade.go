@@ -33,9 +33,11 @@ func (r *Reconciler) checkTopics(c *decided) error {
 	default:
 		err = refuseTopics(c.desired, limits, said.topics)
 	}
-	if err == nil || !c.standFor(err) {
+	if err == nil || !c.standOn() {
 		return err
 	}
+	c.unfit = err
+	c.decideTrust()
 	c.wake(c.now.Add(kube.Unwatched)) // no event tells of a change of a topic
 	return nil
 }

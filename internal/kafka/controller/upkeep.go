@@ -23,17 +23,18 @@ func (c *desired) standOn() bool {
 		return false
 	}
 	c.cluster = model.Standing(c.asked, c.publishedListeners())
+	c.keepCustomCertificates()
 	return true
 }
 
 // stands reports whether the cluster of the reconcile is the one that stands, and not
 // the one that the resources ask for.
-func (c *desired) stands() bool { return c.occupied != nil || c.unusable != nil || c.invalid != nil }
+func (c *desired) stands() bool { return c.occupied != nil || c.unusable != nil || c.unfit != nil || c.invalid != nil }
 
 // whyStands is why the cluster is the one that stands; nil when it is not.
 func (c *desired) whyStands() error {
 	var why error
-	for _, reason := range []error{c.occupied, c.unusable, c.invalid} {
+	for _, reason := range []error{c.occupied, c.unusable, c.unfit, c.invalid} {
 		switch {
 		case why == nil:
 			why = reason
@@ -77,7 +78,7 @@ func clientListener(key publication.Role) (model.Listener, bool) {
 }
 
 // keepCustomCertificates takes the listener certificates that nodes have.
-func (c *decided) keepCustomCertificates() {
+func (c *desired) keepCustomCertificates() {
 	c.custom = map[publication.Role]listenercert.Checked{}
 	for _, listener := range c.cluster.Listeners {
 		if listener.Certificate == nil {

@@ -26,7 +26,7 @@ type Kind struct {
 type Seen struct {
 	// CA has the Secrets of the CA and what is asked of it. Its time is that of the decision.
 	CA authority.Input
-	// Members are all who may trust it. Its time and what it owns are the domain's.
+	// Members are all who may trust it. Its time, what it owns and who signs are the domain's.
 	Members evidence.Cluster
 	// Lost are members whose Secret cannot be written again in any domain.
 	Lost []trust.MemberID
@@ -70,6 +70,7 @@ func (k Kind) Trust(seen *Seen, decision authority.Decision, problems []authorit
 	d := &Decided{Decision: decision, Problems: problems, of: k, seen: *seen}
 	cluster := seen.Members
 	cluster.Now, cluster.Own = seen.CA.Now, k.Own
+	cluster.Policy.Issuance = IssuanceOf(seen.CA.Spec, decision)
 	of := evidence.Domain{
 		Name: k.Name, Authority: decision, Stored: authority.StoredAnchors(seen.CA.TrustedCerts),
 		ApplicationSince: seen.applicationSince(decision), Retirement: k.Retirement, Holders: seen.Holders,
@@ -85,6 +86,14 @@ func (k Kind) Trust(seen *Seen, decision authority.Decision, problems []authorit
 		d.Plan.Application = d.Snapshot.Application.Anchors // it is the user who writes it
 	}
 	return d
+}
+
+// IssuanceOf says who signs by a CA. One with keys at hand that stands in for one that is refused signs by them.
+func IssuanceOf(spec authority.Spec, decision authority.Decision) trust.Issuance {
+	if spec.Source != authority.Outside || decision.Held && len(decision.Keys) > 0 {
+		return trust.Held
+	}
+	return trust.Offered
 }
 
 func (s *Seen) isUserProvided() bool { return s.CA.Spec.Source == authority.UserProvided }

@@ -750,3 +750,27 @@ func TestTwoNewKeysInAnyOrderTakeOneRestartOfEachMember(t *testing.T) {
 		})
 	}
 }
+
+func TestAnIssuerSignsUnlessItsCAIsRefusedAndAKeyIsAtHand(t *testing.T) {
+	t.Parallel()
+	keys := []pki.Authority{{}}
+	for name, c := range map[string]struct {
+		source   authority.Source
+		decision authority.Decision
+		want     trust.Issuance
+	}{
+		"the CA is generated":                       {authority.Generated, authority.Decision{Keys: keys}, trust.Held},
+		"the CA is a user's":                        {authority.UserProvided, authority.Decision{Keys: keys}, trust.Held},
+		"the CA is an issuer's":                     {authority.Outside, authority.Decision{}, trust.Offered},
+		"former keys are at hand":                   {authority.Outside, authority.Decision{Keys: keys}, trust.Offered},
+		"it is refused, and a former one has a key": {authority.Outside, authority.Decision{Held: true, Keys: keys}, trust.Held},
+		"it is refused, and there is no former key": {authority.Outside, authority.Decision{Held: true}, trust.Offered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := domain.IssuanceOf(authority.Spec{Source: c.source}, c.decision); got != c.want {
+				t.Errorf("issuance is %v, want %v", got, c.want)
+			}
+		})
+	}
+}

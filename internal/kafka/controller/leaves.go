@@ -83,7 +83,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, c *applied, request leafReq
 	present := authority.StoredLeaf{Certificates: stored.Data[request.certKey], Key: stored.Data[request.keyKey]}
 	in := authority.LeafInput{Stored: present, Want: c.wantedLeaf(request, present), Window: c.window, Waits: request.waits, Now: c.now}
 	decide := r.heldLeaf
-	if issuanceOf(c.decided) == trust.Offered {
+	if c.clusterCA.issuance() == trust.Offered {
 		decide = r.offeredLeaf
 	}
 	decision := decide(ctx, c, request, in)
@@ -156,7 +156,7 @@ func afterLeaf(chain []*x509.Certificate) []*x509.Certificate {
 // generationOf is what annotations say of a leaf that stays: the generation of
 // the CA that signed it, or what they said so far.
 func (c *decided) generationOf(chain []*x509.Certificate, stored authority.Stored) authority.Generation {
-	if target := c.clusterCA.Target(); target != nil && issuanceOf(c) == trust.Offered && pki.Verify(chain, []*x509.Certificate{target}, c.now) == nil {
+	if target := c.clusterCA.Target(); target != nil && c.clusterCA.issuance() == trust.Offered && pki.Verify(chain, []*x509.Certificate{target}, c.now) == nil {
 		return c.clusterCA.GenerationOf(target)
 	}
 	for _, ca := range c.clusterCA.Keys {
@@ -170,7 +170,7 @@ func (c *decided) generationOf(chain []*x509.Certificate, stored authority.Store
 // leafAnnotations are those of a Secret with a leaf. One that an issuer has offered is named by its hash, too.
 func leafAnnotations(c *decided, l leaf) map[string]string {
 	annotations := map[string]string{authorities.ClusterCertGenerationAnnotation: l.generation.String()}
-	if issuanceOf(c) == trust.Offered {
+	if c.clusterCA.issuance() == trust.Offered {
 		annotations[model.ServerCertHashAnnotation] = pki.SHA1Name(l.Chain[0])
 	}
 	return annotations

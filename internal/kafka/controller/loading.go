@@ -160,7 +160,7 @@ func loadingOf(c *decided, node model.Node, given leaf) publication.Loading {
 	d := &c.clusterCA
 	i := slices.IndexFunc(d.Snapshot.Members, func(m trust.Member) bool { return m.ID == trust.MemberID(node.Pod) })
 	verifying := slices.DeleteFunc(slices.Clone(d.Known), func(ca *x509.Certificate) bool { return !verifiesChain(ca, given.Chain, c.now) })
-	if issuanceOf(c) != trust.Offered || i < 0 || len(verifying) == 0 {
+	if c.clusterCA.issuance() != trust.Offered || i < 0 || len(verifying) == 0 {
 		return c.loading()
 	}
 	trusted := make([]trust.AnchorID, 0, len(verifying))

@@ -40,7 +40,7 @@ func (r *Reconciler) applyNodeSecrets(ctx context.Context, c *applied) error {
 		}
 		if _, given := c.nodes[node.Pod]; !given && c.exists(node) && !c.isForeign(secretObject(node.Pod)) {
 			c.note("Secret "+node.Pod, reasonNodeHeld, "node "+node.Pod+" cannot be given a certificate now, and keeps running with the one it has loaded; "+
-				"if its pod stops, it cannot start again without one: "+givesCertificate(issuanceOf(c.decided)))
+				"if its pod stops, it cannot start again without one: "+givesCertificate(c.clusterCA.issuance()))
 		}
 		return nil
 	})

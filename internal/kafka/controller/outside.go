@@ -170,18 +170,6 @@ func sharedIssuerRisk(kind authorities.Kind) string {
 		"Use an Issuer for this cluster alone, or reserve the organization with a CertificateRequestPolicy."
 }
 
-// issuanceOf says who signs the leaves of the cluster.
-func issuanceOf(c *decided) trust.Issuance { return issuanceBy(c, authorities.Cluster) }
-
-// issuanceBy says who signs by a CA. One with keys at hand that stands in for one that is refused signs.
-func issuanceBy(c *decided, kind authorities.Kind) trust.Issuance {
-	outside, d := model.CASpec(c.caSpec(kind)).Source == authority.Outside, c.domain(kind)
-	if !outside || d.Held && len(d.Keys) > 0 {
-		return trust.Held
-	}
-	return trust.Offered
-}
-
 // outsideIssuer is the issuer of the leaves of the cluster. What it makes gets the labels.
 func (r *Reconciler) outsideIssuer(o *observation, labels map[string]string) issuer.Renewer {
 	ref, _, _ := model.CertManagerIssuer(o.caSpec(authorities.Cluster))
@@ -291,7 +279,7 @@ func anyPresents(c *desired, isWanted func(chain []*x509.Certificate) bool) bool
 
 // withdrawRequests takes away what was asked of the issuer for nodes and companions that are gone.
 func (r *Reconciler) withdrawRequests(ctx context.Context, c *applied) error {
-	if issuanceOf(c.decided) != trust.Offered || c.stands() || r.options.Gates.CertManagerCaType == featuregate.Off {
+	if c.clusterCA.issuance() != trust.Offered || c.stands() || r.options.Gates.CertManagerCaType == featuregate.Off {
 		return nil
 	}
 	keep := []string{c.kafka.Name + operatorSecretSuffix}

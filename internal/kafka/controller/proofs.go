@@ -51,7 +51,7 @@ func (c *decided) proofs(ctx context.Context, node model.Node, own leaf, trusts 
 				if proof, err = c.proof(ctx, node.Pod, ca, present); err != nil {
 					return nil, err
 				}
-			case kind == authorities.Cluster && issuanceOf(c) == trust.Offered: // nothing else can be issued
+			case d.issuance() == trust.Offered && kind == authorities.Cluster: // nothing else can be issued
 				before := authority.StoredLeaf{Certificates: stored[node.Pod+".crt"], Key: stored[node.Pod+".key"]}
 				proof = c.proofAmong(anchor, present, own.StoredLeaf, before, own.offered)
 			}

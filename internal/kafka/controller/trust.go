@@ -48,7 +48,6 @@ func (c *decided) decideTrust() {
 	var lost []trust.MemberID
 	for _, kind := range kinds() {
 		d := c.domain(kind)
-		cluster.Policy.Issuance = issuanceBy(c, kind)
 		seen := &domains.Seen{CA: d.input, Members: cluster, Lost: lost, Before: c.recorded[string(kind)], Made: c.made}
 		of := domains.Kind{Name: domainOf(kind), Own: contract.ClusterDomain, Retirement: retirementOf(kind)}
 		d.kind, d.Decided = kind, *of.Trust(seen, d.Decision, d.Problems)
@@ -110,7 +109,7 @@ func (c *decided) evidence() evidence.Cluster {
 			Witness: witnessOf(c.podNamed(node.Pod), said), Report: said.report, Since: said.sinceGiven(c.published(node.Pod), c.now),
 			Leaving: !c.describes(node.Pod),
 		}
-		if issuanceOf(c) == trust.Offered && !isUsable(c.secrets[node.Pod], node.Pod) {
+		if c.clusterCA.issuance() == trust.Offered && !isUsable(c.secrets[node.Pod], node.Pod) {
 			entry.Published, entry.Presents = publication.Publication{}, nil
 		}
 		if entry.Leaving {
@@ -175,6 +174,9 @@ func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
 		return evidence.Silent
 	}
 }
+
+// issuance is who signs by the CA.
+func (d *domain) issuance() trust.Issuance { return domains.IssuanceOf(d.input.Spec, d.Decision) }
 
 // signer is the authority with the key, if that is at hand.
 func (d *domain) signer(key trust.KeyID) (pki.Authority, bool) {

@@ -163,14 +163,14 @@ func (r *Reconciler) carryOut(ctx context.Context, c *applied, seen sight, decid
 	act, record := decided.Act, seen.record
 	if act == nil {
 		if decided.Settled || record.Disruption == nil {
-			return r.settle(ctx, c, seen)
+			return r.settle(ctx, c.decided, seen)
 		}
 		return nil
 	}
 	if err := r.leadsThere(ctx, c, act); err != nil {
 		return err
 	}
-	if err := r.forgetRemoved(ctx, c, seen); err != nil {
+	if err := r.forgetRemoved(ctx, c.decided, seen); err != nil {
 		return err
 	}
 	if record.Disruption == nil || record.Disruption.UID != act.UID {
@@ -200,7 +200,7 @@ func (r *Reconciler) disrupt(ctx context.Context, c *desired, act *rollout.Act) 
 }
 
 // settle writes down that no disruption is in progress, once.
-func (r *Reconciler) settle(ctx context.Context, c *applied, seen sight) error {
+func (r *Reconciler) settle(ctx context.Context, c *decided, seen sight) error {
 	record := seen.record
 	if record.Disruption != nil {
 		if err := r.forgetRemoved(ctx, c, seen); err != nil {
@@ -267,7 +267,7 @@ func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
 		return sight{}, err
 	}
 	r.recall(c.polled)
-	said := r.surveyOf(c.observation, r.aboutDisruption(c)...)
+	said := r.surveyOf(c.observation, r.aboutDisruption(c.decided)...)
 	reasons, err := r.freshReasons(ctx, c)
 	if err != nil {
 		return sight{}, err

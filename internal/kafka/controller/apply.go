@@ -96,7 +96,7 @@ func (r *Reconciler) decideFromWritten(c *decided) error {
 	if err != nil {
 		return err
 	}
-	if err := c.settle(problems); err != nil {
+	if err := c.decideDomains(problems); err != nil {
 		return err
 	}
 	if c.stands() != stood {

@@ -182,7 +182,7 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, c *desired, name string, 
 // forgetRemoved makes Kafka forget a broker whose removal is recorded and whose
 // pod is gone. It runs before the record is cleared, so that a crash in between
 // does it again.
-func (r *Reconciler) forgetRemoved(ctx context.Context, c *applied, seen sight) error {
+func (r *Reconciler) forgetRemoved(ctx context.Context, c *decided, seen sight) error {
 	record := seen.record
 	if record.Disruption == nil || record.Kind != rollout.Remove {
 		return nil

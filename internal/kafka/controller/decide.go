@@ -33,7 +33,7 @@ func (r *Reconciler) decide(ctx context.Context, c *decided) error {
 	}
 	c.noteHidden()
 	c.unrecalled = r.recallRecords(ctx, c)
-	if err := c.settle(problems); err != nil {
+	if err := c.decideDomains(problems); err != nil {
 		return err
 	}
 	if err := r.hear(c); err != nil {
@@ -79,9 +79,9 @@ func (r *Reconciler) decideAuthorities(ctx context.Context, c *decided) ([]autho
 	return problems, nil
 }
 
-// settle decides who trusts the CAs. While a person has to put a CA right that is decided for the cluster as it was last; only
+// decideDomains decides who trusts the CAs. While a person has to put a CA right that is decided for the cluster as it was last; only
 // while nothing runs yet nothing is created.
-func (c *decided) settle(problems []authority.Problem) error {
+func (c *decided) decideDomains(problems []authority.Problem) error {
 	if len(problems) > 0 {
 		invalid := &authority.InvalidResourceError{Problems: problems}
 		if c.cannotAsk() || !c.standOn() {

@@ -36,12 +36,12 @@ func (r *Reconciler) followUp(ctx context.Context, c *applied, acted *outcome) e
 		return nil
 	}
 	acted.version = c.cluster.Version.Name
-	return r.followVersion(ctx, c, acted)
+	return r.followVersion(ctx, c.decided, acted)
 }
 
 // followVersion raises the metadata version once all nodes run a version that
 // knows it. It asks Kafka only while the status does not say that it is done.
-func (r *Reconciler) followVersion(ctx context.Context, c *applied, acted *outcome) error {
+func (r *Reconciler) followVersion(ctx context.Context, c *decided, acted *outcome) error {
 	recorded := release.MetadataVersion(c.kafka.Status.KafkaMetadataVersion)
 	desired := c.cluster.Metadata.Desired
 	if recorded != "" && recorded.Level() >= desired.Level() {
@@ -80,7 +80,7 @@ func (o *observation) retryVersion(acted *outcome, again time.Duration, done str
 		"the metadata version could not be "+done+" yet; it is tried again: "+err.Error())
 }
 
-func (r *Reconciler) raiseVersion(ctx context.Context, c *applied, to release.MetadataVersion) error {
+func (r *Reconciler) raiseVersion(ctx context.Context, c *decided, to release.MetadataVersion) error {
 	kafka, err := r.options.Connector.Admin(c.access())
 	if err != nil {
 		return err

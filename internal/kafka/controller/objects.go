@@ -235,7 +235,7 @@ func (c *decided) podValues(certificates nodeCertificates, pin string) model.Pod
 // listener certificates shows.
 const thumbprintLength = 8
 
-func (c *decided) thumbprints() map[string]string {
+func (c *desired) thumbprints() map[string]string {
 	prints := map[string]string{}
 	for _, listener := range c.cluster.Listeners {
 		if custom, found := c.custom[listener.Key()]; found {

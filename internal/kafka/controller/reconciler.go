@@ -122,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.meet(request.NamespacedName, observed.kafka.UID)
 	r.metrics.recall(request.NamespacedName, observed.kafka.Status.Conditions)
 	c := begin(observed)
-	defer r.trackSurvey(c)
+	defer r.trackSurvey(c.decided)
 	c.wake(observed.lookWhileDenied())
 	if observed.clockIsWrong() {
 		return ctrl.Result{RequeueAfter: kube.ClockPause}, r.reportClock(ctx, c)

@@ -103,7 +103,7 @@ func (r *Reconciler) surveyOf(o *observation, questions ...question) surveyed {
 
 // trackSurvey has the cluster asked what the reconcile wants to know, at once if that is another thing than before, or too old. Of what
 // no reconcile wants to know nothing is asked.
-func (r *Reconciler) trackSurvey(c *applied) {
+func (r *Reconciler) trackSurvey(c *decided) {
 	name := client.ObjectKeyFromObject(&c.kafka)
 	if len(c.questions) == 0 {
 		r.surveys.Forget(name)
@@ -177,7 +177,7 @@ func (r *Reconciler) asking(access Access, questions []question) func(context.Co
 }
 
 // aboutDisruption is everything that a disruption is decided from.
-func (r *Reconciler) aboutDisruption(c *applied) []question {
+func (r *Reconciler) aboutDisruption(c *decided) []question {
 	questions := []question{
 		{aboutQuorum, func(ctx context.Context, kafka admin.Client) (func(*survey), error) {
 			quorum, err := kafka.Quorum(ctx)

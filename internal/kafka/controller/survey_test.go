@@ -106,7 +106,7 @@ func fortyPods() *applied {
 func (r *Reconciler) survey(t *testing.T, c *applied, questions ...question) surveyed {
 	t.Helper()
 	c.questions = questions
-	r.trackSurvey(c)
+	r.trackSurvey(c.decided)
 	r.surveys.Poll(t.Context())
 	c.now = time.Now()
 	return r.surveyOf(c.observation, questions...)
@@ -117,7 +117,7 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := deafReconciler(deaf{agent: "192.0.2.7:8443"}), fortyPods()
 		began := time.Now()
-		said := r.survey(t, c, r.aboutDisruption(c)...)
+		said := r.survey(t, c, r.aboutDisruption(c.decided)...)
 		if took := time.Since(began); took != adminTimeout || !said.isFresh || len(said.unanswered) != 41 {
 			t.Errorf("it took %s, %d questions have no answer (fresh: %t), want 41 after %s", took, len(said.unanswered), said.isFresh, adminTimeout)
 		}
@@ -143,7 +143,7 @@ func TestASurveyEndsBeforeItsFirstAnswersAreTooOld(t *testing.T) {
 		r, c := deafReconciler(deaf{}), fortyPods()
 		r.options.Connector = endless{deaf{kafka: true}}
 		began := time.Now()
-		said := r.survey(t, c, r.aboutDisruption(c)...)
+		said := r.survey(t, c, r.aboutDisruption(c.decided)...)
 		if took := time.Since(began); took != surveyTime || !said.quorum.Known || said.partitions.Known {
 			t.Errorf("it took %s, quorum known %t, partitions known %t, want the quorum after %s", took, said.quorum.Known, said.partitions.Known, surveyTime)
 		}
@@ -205,7 +205,7 @@ func TestWhatNoPassAsksForIsNotAsked(t *testing.T) {
 		r, c := deafReconciler(deaf{kafka: true}), fortyPods()
 		r.survey(t, c, metadataQuestion())
 		c.questions = nil
-		r.trackSurvey(c)
+		r.trackSurvey(c.decided)
 		if r.surveys.Len() != 0 {
 			t.Error("the cluster is still asked")
 		}
@@ -377,10 +377,10 @@ func TestABrokerCountsAsForgottenOnceKafkaHasDoneIt(t *testing.T) {
 	acts := 0
 	r, c := deafReconciler(deaf{acts: &acts}), clusterOf(smallKafka(), nil)
 
-	if err := r.forgetRemoved(t.Context(), c, removedSight(false)); !errors.Is(err, errUnheard) || acts != 0 {
+	if err := r.forgetRemoved(t.Context(), c.decided, removedSight(false)); !errors.Is(err, errUnheard) || acts != 0 {
 		t.Errorf("brokers that do not answer were told %d times: %v", acts, err)
 	}
-	if err := r.forgetRemoved(t.Context(), c, removedSight(true)); err != nil || acts != 1 {
+	if err := r.forgetRemoved(t.Context(), c.decided, removedSight(true)); err != nil || acts != 1 {
 		t.Errorf("brokers that answer were told %d times: %v", acts, err)
 	}
 }
@@ -417,7 +417,7 @@ func TestTheMetadataVersionIsNotTakenForRaisedBeforeItIs(t *testing.T) {
 				r.survey(t, p, metadataQuestion())
 				p.now = p.now.Add(time.Duration(c.was))
 				acted := outcome{}
-				if err := r.followVersion(t.Context(), p, &acted); err != nil || acts != c.acts || acted.again == 0 {
+				if err := r.followVersion(t.Context(), p.decided, &acted); err != nil || acts != c.acts || acted.again == 0 {
 					t.Errorf("Kafka receives %d requests, and the next reconcile comes after %s: %v", acts, acted.again, err)
 				}
 				if version := acted.metadata; version != "" {

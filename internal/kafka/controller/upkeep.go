@@ -29,7 +29,9 @@ func (c *desired) standOn() bool {
 
 // stands reports whether the cluster of the reconcile is the one that stands, and not
 // the one that the resources ask for.
-func (c *desired) stands() bool { return c.occupied != nil || c.unusable != nil || c.unfit != nil || c.invalid != nil }
+func (c *desired) stands() bool {
+	return c.occupied != nil || c.unusable != nil || c.unfit != nil || c.invalid != nil
+}
 
 // whyStands is why the cluster is the one that stands; nil when it is not.
 func (c *desired) whyStands() error {

@@ -40,7 +40,7 @@ func (r *Reconciler) act(ctx context.Context, c *applied) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if !r.somethingToDo(c.desired, reasons) {
+	if !c.somethingToDo(reasons) {
 		return r.watching(c), nil
 	}
 	seen, err := r.look(ctx, c)
@@ -138,23 +138,23 @@ func disrupted(s rollout.Snapshot, decided rollout.Decision) string {
 // somethingToDo reports whether the rollout planner has to be asked: a pod has a
 // reason to restart, a node is to go, or a recorded disruption is not known to be
 // over. In the steady state nobody is asked anything.
-func (r *Reconciler) somethingToDo(c *desired, reasons map[string][]rollout.Reason) bool {
+func (c *desired) somethingToDo(reasons map[string][]rollout.Reason) bool {
 	for _, list := range reasons {
 		if len(list) > 0 {
 			return true
 		}
 	}
-	return len(c.cluster.Leaving) > 0 || !r.knownSettled(c)
+	return len(c.cluster.Leaving) > 0 || !c.knownSettled()
 }
 
 // knownSettled reports whether the disruption record, as the cache shows it, is
 // one that is known to record nothing, or there is none.
-func (r *Reconciler) knownSettled(c *desired) bool {
+func (c *desired) knownSettled() bool {
 	record, exists := c.objects[disruptionObject(c.kafka.Name)]
 	if !exists {
 		return c.undisrupted
 	}
-	return r.settled.is(c.kafka.UID, record.ResourceVersion)
+	return c.memory.noDisruption == record.ResourceVersion
 }
 
 // carryOut records the act before it is done. The record is replaced in one
@@ -211,7 +211,7 @@ func (r *Reconciler) settle(ctx context.Context, c *decided, seen sight) error {
 		}
 		return r.writeDisruption(ctx, c.desired, record, disruptionRecord{})
 	}
-	r.settled.note(c.kafka.UID, record.resourceVersion)
+	c.memory.noDisruption = record.resourceVersion
 	return nil
 }
 

@@ -216,7 +216,7 @@ func (r *Reconciler) applyAuthority(ctx context.Context, c *applied, kind author
 		r.events.authorityChanged(&c.kafka, kind, transition)
 	}
 	if len(secrets) > 0 {
-		r.trustChanged(&c.kafka, kind, d)
+		r.trustChanged(&c.kafka, c.memory, kind, d)
 	}
 	return nil
 }

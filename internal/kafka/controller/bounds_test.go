@@ -104,7 +104,7 @@ func TestListsInConditionsAreCutAndCounted(t *testing.T) {
 
 func TestCertificatesThatAStatusHasNoRoomForAreNotShown(t *testing.T) {
 	t.Parallel()
-	c := begin(&observation{})
+	c := begin(&observation{}, &memory{})
 	certificates := listenerCertificates{}
 	for i, size := range []int{100 << 10, 500 << 10, 100 << 10} {
 		listener := model.Listener{Name: fmt.Sprintf("tls%d", i), Port: int32(9100 + i), TLS: true}

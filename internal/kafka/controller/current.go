@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
@@ -130,29 +128,6 @@ func (r *Reconciler) leadsThere(ctx context.Context, c *applied, act *rollout.Ac
 // a cache that lags behind is no failure of the cluster, and what is lost for as many
 // seconds is no race.
 const racesInARow = 5
-
-// races counts the reconciles over each Kafka that have lost a race since one has not.
-type races struct {
-	mu    sync.Mutex
-	inRow map[types.UID]int
-}
-
-func newRaces() *races { return &races{inRow: map[types.UID]int{}} }
-
-// lost notes that a reconcile has lost a race, and reports whether that is still one.
-func (r *races) lost(kafka types.UID) (isRace bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.inRow[kafka]++
-	return r.inRow[kafka] < racesInARow
-}
-
-// forget drops a Kafka that is gone, or whose reconcile has lost no race.
-func (r *races) forget(kafka types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.inRow, kafka)
-}
 
 // lostRace reports whether somebody else wrote first. That is no failure of the
 // cluster, and nothing to tell people: the next reconcile begins with what they wrote.

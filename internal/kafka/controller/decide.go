@@ -164,7 +164,7 @@ func (c *decided) keepApart(inputs map[authorities.Kind]authority.Input) ([]auth
 
 // removalInProgress is the node that the planner has granted to go, or nobody.
 func (r *Reconciler) removalInProgress(ctx context.Context, c *desired) (model.NodeID, error) {
-	if r.knownSettled(c) {
+	if c.knownSettled() {
 		return nobody, nil
 	}
 	record, err := r.readDisruption(ctx, c.observation)

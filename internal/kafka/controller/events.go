@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
@@ -111,9 +109,9 @@ func concern(kafka *kafkav1.Kafka, what object) runtime.Object {
 // trustChanged announces each step that a decision begins to take, once until it is
 // done: one that cannot be written is decided again in each reconcile. Nodes that load what
 // they were given are followed by conditions.
-func (r *Reconciler) trustChanged(kafka *kafkav1.Kafka, kind authorities.Kind, d *domain) {
+func (r *Reconciler) trustChanged(kafka *kafkav1.Kafka, m *memory, kind authorities.Kind, d *domain) {
 	taken := slices.DeleteFunc(trust.Steps(d.Snapshot, d.Plan), func(s trust.Step) bool { return s.Kind == trust.Loading })
-	for _, step := range r.steps.begun(kafka.UID, kind, taken) {
+	for _, step := range m.begun(kind, taken) {
 		r.events.trustMoved(kafka, kind, step, d.sentence(step))
 	}
 }
@@ -135,37 +133,6 @@ func stepPart(step trust.Step) string {
 		parts = append(parts, strconv.Itoa(int(step.Bundle)))
 	}
 	return strings.Join(parts, ",")
-}
-
-// steps remembers, of each authority of a Kafka, the steps that the last reconcile took.
-type steps struct {
-	mu    sync.Mutex
-	taken map[types.UID]map[authorities.Kind][]trust.Step
-}
-
-func newSteps() *steps { return &steps{taken: map[types.UID]map[authorities.Kind][]trust.Step{}} }
-
-// begun are the steps that the reconcile before did not take.
-func (s *steps) begun(kafka types.UID, kind authorities.Kind, taken []trust.Step) []trust.Step {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := s.taken[kafka][kind]
-	if s.taken[kafka] == nil {
-		s.taken[kafka] = map[authorities.Kind][]trust.Step{}
-	}
-	s.taken[kafka][kind] = taken
-	return slices.DeleteFunc(slices.Clone(taken), func(step trust.Step) bool {
-		return slices.ContainsFunc(before, func(old trust.Step) bool {
-			return old.Kind == step.Kind && old.Anchor == step.Anchor && old.State == step.State && old.Bundle == step.Bundle
-		})
-	})
-}
-
-// forget drops a Kafka that is gone.
-func (s *steps) forget(kafka types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.taken, kafka)
 }
 
 // sentence says a step in words.

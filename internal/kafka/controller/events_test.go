@@ -38,8 +38,7 @@ func TestAStepThatIsTakenAgainAndAgainIsToldOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(room)
 	r := New(Options{Events: recorder, Metrics: NewMetrics()})
-	kafka := &kafkav1.Kafka{}
-	kafka.UID = "uid"
+	kafka, known := &kafkav1.Kafka{}, &memory{}
 	step := func(from, to trust.State) *domain {
 		d := &domain{Decided: domains.Decided{Plan: trust.Plan{States: map[trust.AnchorID]trust.State{"a": to}}}}
 		d.Snapshot.Anchors = []trust.Anchor{{ID: "a", Stored: from}}
@@ -57,7 +56,7 @@ func TestAStepThatIsTakenAgainAndAgainIsToldOnce(t *testing.T) {
 		{"another step of the same kind", step(trust.TrustedUnused, trust.PhaseOut), 2, 1},
 	} {
 		for range c.times {
-			r.trustChanged(kafka, authorities.Cluster, c.domain)
+			r.trustChanged(kafka, known, authorities.Cluster, c.domain)
 		}
 		if got := len(recorder.Events); got != c.told {
 			t.Errorf("%s is told %d times, want %d", c.what, got, c.told)
@@ -376,7 +375,7 @@ func TestANewCertificateOfAListenerIsTold(t *testing.T) {
 
 func TestBothAuthoritiesTellTheirSteps(t *testing.T) {
 	t.Parallel()
-	s, step := newSteps(), []trust.Step{{Kind: trust.Withdraw, Anchor: "a", Bundle: trust.Main}}
+	known, step := &memory{}, []trust.Step{{Kind: trust.Withdraw, Anchor: "a", Bundle: trust.Main}}
 	control := []trust.Step{{Kind: trust.Withdraw, Anchor: "a", Bundle: trust.Late}}
 	for _, c := range []struct {
 		what  string
@@ -389,7 +388,7 @@ func TestBothAuthoritiesTellTheirSteps(t *testing.T) {
 		{"the cluster CA again", authorities.Cluster, step, 0},
 		{"the same of another bundle", authorities.Cluster, slices.Concat(step, control), 1},
 	} {
-		if got := len(s.begun("uid", c.kind, c.taken)); got != c.told {
+		if got := len(known.begun(c.kind, c.taken)); got != c.told {
 			t.Errorf("%s: %d steps are told, want %d", c.what, got, c.told)
 		}
 	}

@@ -1,45 +1,61 @@
 package controller
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// What the operator remembers of a Kafka saves it questions and writes, and what it has
-// told is not told twice. Nothing is decided from it, and all of it goes with the Kafka.
-
-// clusters remembers which Kafka has a name: a reconcile learns of the end of one by its name
-// alone, and another one of the name has another UID.
-type clusters struct {
-	mu  sync.Mutex
-	uid map[types.NamespacedName]types.UID
+// memory is what the operator remembers of a Kafka. It saves questions and writes, and what was told is not told twice.
+// Nothing is decided from it, and all of it goes with the Kafka. One reconcile at a time works with it.
+type memory struct {
+	uid types.UID
+	// noDisruption is the version of the record of disruptions that is known to record none.
+	noDisruption string
+	// lostRaces counts the reconciles in a row that lost a race.
+	lostRaces int
+	// steps are those of each CA that the last reconcile took.
+	steps map[authorities.Kind][]trust.Step
 }
 
-func newClusters() *clusters { return &clusters{uid: map[types.NamespacedName]types.UID{}} }
-
-// now notes which Kafka has the name, none if that is empty, and returns the one before
-// it; empty if there was none, or it is the same.
-func (c *clusters) now(name types.NamespacedName, kafka types.UID) (before types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before = c.uid[name]
-	if before == kafka {
-		return ""
+// begun are the steps of a CA that the previous reconcile did not take.
+func (m *memory) begun(kind authorities.Kind, taken []trust.Step) []trust.Step {
+	before := m.steps[kind]
+	if m.steps == nil {
+		m.steps = map[authorities.Kind][]trust.Step{}
 	}
-	if kafka == "" {
-		delete(c.uid, name)
-	} else {
-		c.uid[name] = kafka
-	}
-	return before
+	m.steps[kind] = taken
+	return slices.DeleteFunc(slices.Clone(taken), func(step trust.Step) bool {
+		return slices.ContainsFunc(before, func(old trust.Step) bool {
+			return old.Kind == step.Kind && old.Anchor == step.Anchor && old.State == step.State && old.Bundle == step.Bundle
+		})
+	})
 }
 
-// meet notes the Kafka that a reconcile is about, and forgets the one that had its name.
-func (r *Reconciler) meet(name types.NamespacedName, kafka types.UID) {
-	if before := r.clusters.now(name, kafka); before != "" {
-		r.forget(before)
+// memories are those of Kafkas by name: a reconcile learns of the end of one by its name alone.
+type memories struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]*memory
+}
+
+func newMemories() *memories { return &memories{of: map[types.NamespacedName]*memory{}} }
+
+// meet is what is remembered of the Kafka that a reconcile is about. It forgets another one that had its name.
+func (r *Reconciler) meet(name types.NamespacedName, kafka types.UID) *memory {
+	r.memories.mu.Lock()
+	defer r.memories.mu.Unlock()
+	known := r.memories.of[name]
+	if known != nil && known.uid == kafka {
+		return known
 	}
+	r.forget(known)
+	known = &memory{uid: kafka}
+	r.memories.of[name] = known
+	return known
 }
 
 // leave forgets the Kafka of the name.
@@ -51,27 +67,27 @@ func (r *Reconciler) leave(name types.NamespacedName) {
 	if r.options.Outside != nil {
 		r.options.Outside.Forget(name)
 	}
-	if before := r.clusters.now(name, ""); before != "" {
-		r.forget(before)
-	}
+	r.memories.mu.Lock()
+	defer r.memories.mu.Unlock()
+	r.forget(r.memories.of[name])
+	delete(r.memories.of, name)
 }
 
-func (r *Reconciler) forget(kafka types.UID) {
-	r.appliers.Forget(kafka)
-	r.followers.Forget(kafka)
-	r.records.Forget(kafka)
-	r.settled.forget(kafka)
-	r.races.forget(kafka)
-	r.steps.forget(kafka)
+// forget drops what is kept of a Kafka by its UID.
+func (r *Reconciler) forget(known *memory) {
+	if known == nil {
+		return
+	}
+	r.appliers.Forget(known.uid)
+	r.followers.Forget(known.uid)
+	r.records.Forget(known.uid)
 }
 
 // Remembered is how many things the operator remembers of all Kafkas: what there is of
 // one is bounded by its nodes and objects, and none when it is gone.
 func (r *Reconciler) Remembered() int {
-	return counted(&r.clusters.mu, r.clusters.uid) + counted(&r.metrics.mu, r.metrics.clusters) + counted(&r.metrics.mu, r.metrics.readies) +
-		r.agents.Len() + r.surveys.Len() + r.records.Len() +
-		counted(&r.settled.mu, r.settled.versions) + counted(&r.races.mu, r.races.inRow) +
-		counted(&r.steps.mu, r.steps.taken) + r.appliers.Len() + r.followers.Len() + r.named.Len()
+	return counted(&r.memories.mu, r.memories.of) + counted(&r.metrics.mu, r.metrics.clusters) + counted(&r.metrics.mu, r.metrics.readies) +
+		r.agents.Len() + r.surveys.Len() + r.records.Len() + r.appliers.Len() + r.followers.Len() + r.named.Len()
 }
 
 func counted[K comparable, V any](mu *sync.Mutex, remembered map[K]V) int {

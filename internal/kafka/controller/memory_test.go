@@ -25,9 +25,6 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 	r.followers.Of(kafka)
 	r.records.Latest(kafka, rotation.Record{Words: authorities.Words(), Domain: string(authorities.Cluster)}, trust.Plan{})
 	r.records.Restarted(kafka, time.Second)
-	r.settled.note(kafka, "1")
-	r.races.lost(kafka)
-	r.steps.begun(kafka, authorities.Cluster, []trust.Step{{Kind: trust.Distribute}})
 	r.metrics.clusters[name] = figures{}
 	r.metrics.told(name, nil)
 }

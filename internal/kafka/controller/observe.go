@@ -28,6 +28,8 @@ import (
 type observation struct {
 	diary
 
+	memory *memory
+
 	// now is the time by everybody's clock, and ahead by how much the operator's differs.
 	now   time.Time
 	ahead time.Duration

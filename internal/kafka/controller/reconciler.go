@@ -3,10 +3,8 @@ package controller
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -72,14 +70,11 @@ type Reconciler struct {
 	// named watches what Kafkas refer to by name.
 	named    *kube.Named
 	events   announcer
-	clusters *clusters
+	memories *memories
 	// agents polls what nodes and companions have loaded, and surveys what servers are doing while a decision depends on it.
 	agents  *reports.Poller[publication.Report]
 	surveys *reports.Poller[survey]
 	records *records.Store
-	settled *settledRecords
-	races   *races
-	steps   *steps
 	metrics *Metrics
 }
 
@@ -94,13 +89,10 @@ func New(options Options) *Reconciler {
 		followers: kube.NewAppliers(options.Client, string(evidenceOwner)),
 		named:     kube.NewNamed(secretResource()),
 		events:    announcer{recorder: options.Events, journal: journal{log: options.Log}},
-		clusters:  newClusters(),
+		memories:  newMemories(),
 		agents:    reports.New[publication.Report](options.Clock),
 		surveys:   reports.New[survey](options.Clock),
 		records:   records.NewStore(),
-		settled:   newSettledRecords(),
-		races:     newRaces(),
-		steps:     newSteps(),
 		metrics:   options.Metrics,
 	}
 }
@@ -119,9 +111,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, err
 	}
-	r.meet(request.NamespacedName, observed.kafka.UID)
 	r.metrics.recall(request.NamespacedName, observed.kafka.Status.Conditions)
-	c := begin(observed)
+	c := begin(observed, r.meet(request.NamespacedName, observed.kafka.UID))
 	defer r.trackSurvey(c.decided)
 	c.wake(observed.lookWhileDenied())
 	if observed.clockIsWrong() {
@@ -141,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if lostRace(err) {
 		return r.lost(ctx, c, err)
 	}
-	r.races.forget(c.kafka.UID)
+	c.memory.lostRaces = 0
 	result, reportErr := r.report(ctx, c, acted, err)
 	return result, errors.Join(retried(transient(err)), reportErr)
 }
@@ -150,7 +141,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // wrote, unless it is lost again and again.
 func (r *Reconciler) lost(ctx context.Context, c *applied, race error) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: lookAgain}
-	if r.races.lost(c.kafka.UID) {
+	c.memory.lostRaces++
+	if c.memory.lostRaces < racesInARow {
 		return result, nil
 	}
 	_, err := r.report(ctx, c, outcome{}, race)
@@ -192,34 +184,4 @@ func foremost(failure, unreadable error) error {
 		return failure
 	}
 	return errors.Join(unreadable, failure)
-}
-
-// settledRecords remembers which versions of disruption records are known to
-// record nothing, so that they need not be read again.
-type settledRecords struct {
-	mu       sync.Mutex
-	versions map[types.UID]string
-}
-
-func newSettledRecords() *settledRecords {
-	return &settledRecords{versions: map[types.UID]string{}}
-}
-
-func (s *settledRecords) note(kafka types.UID, resourceVersion string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.versions[kafka] = resourceVersion
-}
-
-// forget drops a Kafka that is gone.
-func (s *settledRecords) forget(kafka types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.versions, kafka)
-}
-
-func (s *settledRecords) is(kafka types.UID, resourceVersion string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.versions[kafka] == resourceVersion
 }

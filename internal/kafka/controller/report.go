@@ -87,7 +87,7 @@ func (r *Reconciler) reportUnobserved(ctx context.Context, o *observation, failu
 	}
 	ctx, cancel := inOwnTime(ctx)
 	defer cancel()
-	c := begin(o)
+	c := begin(o, &memory{})
 	before := c.said(func(kind condition.Type) bool { return !ofReadiness(kind) })
 	status := *c.kafka.Status.DeepCopy()
 	status.Conditions = c.conditions(append(before, c.failed(failure)))

@@ -101,7 +101,7 @@ func TestTheNextLookIsWhenTheFirstThingFallsDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := begin(&observation{now: noon()})
+			p := begin(&observation{now: noon()}, &memory{})
 			for _, due := range c.due {
 				p.wake(due)
 			}
@@ -114,7 +114,7 @@ func TestTheNextLookIsWhenTheFirstThingFallsDue(t *testing.T) {
 
 // clusterOf is a cluster of two nodes with the pods as they are given.
 func clusterOf(kafka *kafkav1.Kafka, pods map[string]*corev1.Pod) *applied {
-	c := begin(&observation{now: noon(), kafka: *kafka, pods: pods})
+	c := begin(&observation{now: noon(), kafka: *kafka, pods: pods}, &memory{})
 	c.cluster.Nodes = []model.Node{{ID: 0, Pod: "a"}, {ID: 1, Pod: "b"}}
 	return c
 }

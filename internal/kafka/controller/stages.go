@@ -79,8 +79,9 @@ type applied struct {
 	unrecorded error
 }
 
-// begin starts a chain in which nothing but the observation is known.
-func begin(o *observation) *applied {
+// begin starts a chain in which nothing but the observation is known, and what is remembered of the Kafka.
+func begin(o *observation, m *memory) *applied {
+	o.memory = m
 	return &applied{
 		decided: &decided{polled: &polled{desired: &desired{observation: o}}},
 		issued:  map[string]authority.LeafDecision{},

@@ -33,7 +33,7 @@ import (
 func TestAWarningAboutAnAuthorityNamesItsObjectOnce(t *testing.T) {
 	t.Parallel()
 	const said = "Secret my-clients-ca: ca.key is a placeholder"
-	c := begin(&observation{})
+	c := begin(&observation{}, &memory{})
 	c.clientsCA.Decision = authority.Decision{Warnings: []authority.Remark{{Secret: "my-clients-ca", Part: "data{ca.key}", Text: "ca.key is a placeholder"}}}
 
 	c.noteAuthority(authorities.Clients)
@@ -46,7 +46,7 @@ func TestAWarningAboutAnAuthorityNamesItsObjectOnce(t *testing.T) {
 // Each is warned of in its own words: one was meant for something else, one is relied on, one does no harm.
 func TestFieldsThatNobodyActsOnAreToldApartByTheirWeight(t *testing.T) {
 	t.Parallel()
-	c := begin(&observation{})
+	c := begin(&observation{}, &memory{})
 	c.kafka.Namespace, c.kafka.Name = "kafka", "my"
 	spec := `{"spec": {"entityOperator": {"topicOperator": {"logging": {}}}, "kafka": {"rack": {"topologyKey": "zone"}, "listeners": [{"name": "a", "authentification": {"type": "tls"}}]}}}`
 	if err := json.Unmarshal([]byte(spec), &c.written); err != nil {
@@ -193,7 +193,7 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 	t.Parallel()
 	liar := trust.Apart{Member: "my-dual-1", Reason: trust.UnknownClaims, What: "my-dual-1 agent claims"}
 	late := trust.Apart{Member: "my-dual-1", Reason: trust.NoSigner, What: "my-dual-1 has none"}
-	c := begin(&observation{})
+	c := begin(&observation{}, &memory{})
 	c.clusterCA.Plan = trust.Plan{Apart: []trust.Apart{liar, late}}
 	c.clientsCA.Plan = trust.Plan{Apart: []trust.Apart{liar}}
 
@@ -208,7 +208,7 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 	t.Parallel()
 	long := (&agentclient.TooLongError{Path: agent.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}).Error()
-	c := begin(&observation{})
+	c := begin(&observation{}, &memory{})
 	c.silent, c.heard = []string{"a", "b"}, map[string]testimony{"b": {unreadable: long}}
 
 	list := c.warnings()

@@ -7,33 +7,13 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
-
-// State is how far an anchor has come, as the trusted-certs Secret stores it.
-type State string
-
-// The five states of an anchor.
-const (
-	// Untrusted anchors are not yet trusted by every peer.
-	Untrusted State = "UNTRUSTED"
-	// TrustedUnused anchors are trusted by every peer and nothing is issued by them.
-	TrustedUnused State = "TRUSTED_UNUSED"
-	// TrustedInUseAny anchors issued what some peer presents.
-	TrustedInUseAny State = "TRUSTED_IN_USE_ANY"
-	// TrustedInUseAll anchors issued what every peer presents.
-	TrustedInUseAll State = "TRUSTED_IN_USE_ALL"
-	// PhaseOut anchors are superseded and issued nothing that a peer presents.
-	PhaseOut State = "PHASE_OUT"
-)
-
-func (s State) valid() bool {
-	return s == Untrusted || s == TrustedUnused || s == TrustedInUseAny || s == TrustedInUseAll || s == PhaseOut
-}
 
 // Anchor is one CA certificate of the trusted-certs Secret.
 type Anchor struct {
 	Certificate *x509.Certificate
-	State       State
+	State       trust.State
 }
 
 // StoredAnchors reads a trusted-certs Secret, sorted by fingerprint. Entries are
@@ -52,9 +32,9 @@ func StoredAnchors(stored Stored) []Anchor {
 			continue
 		}
 		seen[pki.FingerprintOf(cert)] = true
-		state := State(bytes.TrimSpace(stored.Data[name+stateSuffix]))
-		if !state.valid() {
-			state = Untrusted
+		state := trust.State(bytes.TrimSpace(stored.Data[name+stateSuffix]))
+		if use(state) < 0 {
+			state = trust.Untrusted
 		}
 		anchors = append(anchors, Anchor{Certificate: cert, State: state})
 	}

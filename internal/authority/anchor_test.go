@@ -9,24 +9,25 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 func TestTheTrustedCertsSecretIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	a, b := pkitest.CA(t, "a", noon()).Certificate(), pkitest.CA(t, "b", noon()).Certificate()
 	data := authority.TrustedCerts(authority.Stored{}, []authority.Anchor{
-		{Certificate: a, State: authority.TrustedInUseAll}, {Certificate: b, State: authority.PhaseOut},
+		{Certificate: a, State: trust.InUseAll}, {Certificate: b, State: trust.PhaseOut},
 	})
 	want := map[string][]byte{
 		pki.SHA1Name(a) + ".crt": pki.EncodeBundle(a), pki.SHA1Name(a) + ".state": []byte("TRUSTED_IN_USE_ALL"),
 		pki.SHA1Name(b) + ".crt": pki.EncodeBundle(b), pki.SHA1Name(b) + ".state": []byte("PHASE_OUT"),
 	}
 	wantSameData(t, want, data)
-	states := map[string]authority.State{}
+	states := map[string]trust.State{}
 	for _, anchor := range authority.StoredAnchors(authority.Stored{Exists: true, Data: data}) {
 		states[anchor.Certificate.Subject.CommonName] = anchor.State
 	}
-	if diff := cmp.Diff(map[string]authority.State{"a": authority.TrustedInUseAll, "b": authority.PhaseOut}, states); diff != "" {
+	if diff := cmp.Diff(map[string]trust.State{"a": trust.InUseAll, "b": trust.PhaseOut}, states); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -48,7 +49,7 @@ func TestAnAnchorThatStaysKeepsItsText(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			stored := authority.Stored{Exists: true, Data: map[string][]byte{name: tc.stored}}
-			data := authority.TrustedCerts(stored, []authority.Anchor{{Certificate: ca, State: authority.Untrusted}})
+			data := authority.TrustedCerts(stored, []authority.Anchor{{Certificate: ca, State: trust.Untrusted}})
 			want := pki.EncodeBundle(ca)
 			if tc.kept {
 				want = tc.stored
@@ -66,21 +67,21 @@ func TestHowStoredAnchorsAreRead(t *testing.T) {
 	text := pki.EncodeBundle(ca)
 	tests := map[string]struct {
 		data map[string][]byte
-		want []authority.State
+		want []trust.State
 	}{
-		"a state":                        {map[string][]byte{"x.crt": text, "x.state": []byte("PHASE_OUT")}, []authority.State{authority.PhaseOut}},
-		"a state with a line break":      {map[string][]byte{"x.crt": text, "x.state": []byte("PHASE_OUT\n")}, []authority.State{authority.PhaseOut}},
-		"a state that nobody knows":      {map[string][]byte{"x.crt": text, "x.state": []byte("NONSENSE")}, []authority.State{authority.Untrusted}},
-		"no state":                       {map[string][]byte{"x.crt": text}, []authority.State{authority.Untrusted}},
+		"a state":                        {map[string][]byte{"x.crt": text, "x.state": []byte("PHASE_OUT")}, []trust.State{trust.PhaseOut}},
+		"a state with a line break":      {map[string][]byte{"x.crt": text, "x.state": []byte("PHASE_OUT\n")}, []trust.State{trust.PhaseOut}},
+		"a state that nobody knows":      {map[string][]byte{"x.crt": text, "x.state": []byte("NONSENSE")}, []trust.State{trust.Untrusted}},
+		"no state":                       {map[string][]byte{"x.crt": text}, []trust.State{trust.Untrusted}},
 		"a state alone":                  {map[string][]byte{"x.state": []byte("PHASE_OUT")}, nil},
-		"one certificate, two names":     {map[string][]byte{"x.crt": text, "x.state": []byte("PHASE_OUT"), "y.crt": text}, []authority.State{authority.PhaseOut}},
+		"one certificate, two names":     {map[string][]byte{"x.crt": text, "x.state": []byte("PHASE_OUT"), "y.crt": text}, []trust.State{trust.PhaseOut}},
 		"a damaged entry":                {map[string][]byte{"x.crt": text[:100]}, nil},
 		"several certificates, one name": {map[string][]byte{"x.crt": bytes.Repeat(text, 2)}, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var got []authority.State
+			var got []trust.State
 			for _, anchor := range authority.StoredAnchors(authority.Stored{Exists: true, Data: tc.data}) {
 				got = append(got, anchor.State)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // noon is the time at which everything begins.
@@ -74,9 +75,9 @@ func (w *world) starts() outcome {
 func (w *world) trusts(certs ...*x509.Certificate) {
 	data := map[string][]byte{}
 	for i, cert := range certs {
-		state := authority.TrustedInUseAll
+		state := trust.InUseAll
 		if i > 0 {
-			state = authority.TrustedUnused
+			state = trust.TrustedUnused
 		}
 		data[pki.SHA1Name(cert)+".crt"] = pki.EncodeBundle(cert)
 		data[pki.SHA1Name(cert)+".state"] = []byte(state)

@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // edits writes generations as a person does.
@@ -201,7 +202,7 @@ func TestAKeyThatIsRestoredHasNoGenerationThatAnotherHad(t *testing.T) {
 func TestACertificateAloneIsNoSignOfARestore(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.trustsAs(pkitest.CA(t, "cluster-ca v1", noon()).Certificate(), authority.PhaseOut)
+	w.trustsAs(pkitest.CA(t, "cluster-ca v1", noon()).Certificate(), trust.PhaseOut)
 
 	d := w.step()
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // observed is what the Secrets of a generated authority mean.
@@ -348,14 +349,15 @@ func usedMore(a, b Anchor, now time.Time) bool {
 		return aLives
 	}
 	if a.State != b.State {
-		return a.State.use() > b.State.use()
+		return use(a.State) > use(b.State)
 	}
 	return a.Certificate.NotAfter.After(b.Certificate.NotAfter)
 }
 
-// use orders states by how much of what peers present depends on an anchor.
-func (s State) use() int {
-	return slices.Index([]State{Untrusted, PhaseOut, TrustedUnused, TrustedInUseAny, TrustedInUseAll}, s)
+// use orders states by how much of what peers present depends on an anchor. It is
+// negative for what is not the state of a stored anchor.
+func use(s trust.State) int {
+	return slices.Index([]trust.State{trust.Untrusted, trust.PhaseOut, trust.TrustedUnused, trust.InUseAny, trust.InUseAll}, s)
 }
 
 // known are all certificates of the authority, present, past and future; one may

@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // recall stands in for the Secret that pods mount when that is lost: it finds the
@@ -42,7 +43,7 @@ func (o *observed) remember(cert *x509.Certificate, leaves []*x509.Certificate) 
 }
 
 // usedBy is the state of a trusted anchor by what is presented.
-func usedBy(cert *x509.Certificate, leaves []*x509.Certificate) State {
+func usedBy(cert *x509.Certificate, leaves []*x509.Certificate) trust.State {
 	using := 0
 	for _, leaf := range leaves {
 		if pki.SignedBy(leaf, cert) {
@@ -51,11 +52,11 @@ func usedBy(cert *x509.Certificate, leaves []*x509.Certificate) State {
 	}
 	switch using {
 	case 0:
-		return TrustedUnused
+		return trust.TrustedUnused
 	case len(leaves):
-		return TrustedInUseAll
+		return trust.InUseAll
 	default:
-		return TrustedInUseAny
+		return trust.InUseAny
 	}
 }
 

@@ -9,10 +9,11 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // trustsAs makes pods mount one more anchor in a state.
-func (w *world) trustsAs(cert *x509.Certificate, state authority.State) {
+func (w *world) trustsAs(cert *x509.Certificate, state trust.State) {
 	w.in.TrustedCerts.Data[pki.SHA1Name(cert)+".crt"] = pki.EncodeBundle(cert)
 	w.in.TrustedCerts.Data[pki.SHA1Name(cert)+".state"] = []byte(state)
 }
@@ -56,23 +57,23 @@ func TestWhenBothSecretsAreLostTheMostUsedAnchorIsPresent(t *testing.T) {
 	used, entering := pkitest.CA(t, "used", noon()).Certificate(), pkitest.CA(t, "entering", noon().Add(day)).Certificate()
 	longer := pkitest.CA(t, "longer", noon().Add(day)).Certificate()
 	tests := map[string]struct {
-		anchors map[*x509.Certificate]authority.State
+		anchors map[*x509.Certificate]trust.State
 		want    *x509.Certificate
 	}{
 		"one is in use and one enters": {
-			map[*x509.Certificate]authority.State{used: authority.TrustedInUseAny, entering: authority.Untrusted}, used,
+			map[*x509.Certificate]trust.State{used: trust.InUseAny, entering: trust.Untrusted}, used,
 		},
 		"one is in use and one leaves": {
-			map[*x509.Certificate]authority.State{used: authority.TrustedInUseAll, entering: authority.PhaseOut}, used,
+			map[*x509.Certificate]trust.State{used: trust.InUseAll, entering: trust.PhaseOut}, used,
 		},
 		"the one in use has expired": {
-			map[*x509.Certificate]authority.State{expired: authority.TrustedInUseAll, used: authority.TrustedUnused}, used,
+			map[*x509.Certificate]trust.State{expired: trust.InUseAll, used: trust.TrustedUnused}, used,
 		},
 		"all have expired": {
-			map[*x509.Certificate]authority.State{expired: authority.TrustedInUseAll}, expired,
+			map[*x509.Certificate]trust.State{expired: trust.InUseAll}, expired,
 		},
 		"both are as much in use": {
-			map[*x509.Certificate]authority.State{used: authority.TrustedInUseAny, longer: authority.TrustedInUseAny}, longer,
+			map[*x509.Certificate]trust.State{used: trust.InUseAny, longer: trust.InUseAny}, longer,
 		},
 	}
 	for name, tc := range tests {

@@ -37,7 +37,7 @@ func (k Known) Anchors(plan trust.Plan) []authority.Anchor {
 	var anchors []authority.Anchor
 	for _, certificate := range k {
 		if state := plan.States[evidence.AnchorID(certificate)]; state != trust.Absent {
-			anchors = append(anchors, authority.Anchor{Certificate: certificate, State: authority.State(state)})
+			anchors = append(anchors, authority.Anchor{Certificate: certificate, State: state})
 		}
 	}
 	return anchors

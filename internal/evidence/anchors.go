@@ -146,7 +146,7 @@ func (d Domain) signs(cert *x509.Certificate) bool {
 func (d Domain) stored(nodes []Node) map[trust.AnchorID]trust.State {
 	states := make(map[trust.AnchorID]trust.State, len(d.Stored))
 	for _, anchor := range d.Stored {
-		states[AnchorID(anchor.Certificate)] = trust.State(anchor.State)
+		states[AnchorID(anchor.Certificate)] = anchor.State
 	}
 	d.standIn(states, nodes)
 	return states

@@ -52,7 +52,7 @@ func newMember(t *testing.T) *member {
 	report.Certificates[id(m.node.Presents[0])] = m.node.Presents[0].Raw
 	m.node.Report = report
 	m.domain = evidence.Domain{
-		Name: peers, Stored: []authority.Anchor{{Certificate: anchor, State: authority.TrustedInUseAll}},
+		Name: peers, Stored: []authority.Anchor{{Certificate: anchor, State: trust.InUseAll}},
 		Authority: authority.Decision{
 			Authority: m.ca, Certificate: anchor, Keys: []pki.Authority{m.ca}, Published: []*x509.Certificate{anchor},
 		},

@@ -135,7 +135,7 @@ func TestAStrangerInTheTrustedCertsSecretIsNoAnchor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.domain.Stored = append(w.domain.Stored, authority.Anchor{Certificate: stranger, State: authority.TrustedInUseAll})
+			w.domain.Stored = append(w.domain.Stored, authority.Anchor{Certificate: stranger, State: trust.InUseAll})
 			c.change(w)
 			if got := w.knows(stranger); got != c.known {
 				t.Errorf("an anchor: %t, want %t", got, c.known)

@@ -367,7 +367,7 @@ func (w *world) publishAnchorFor(t *testing.T, validity time.Duration) {
 		t.Fatal(err)
 	}
 	anchor := made.Certificate()
-	w.domain.Stored = append(w.domain.Stored, authority.Anchor{Certificate: anchor, State: authority.TrustedUnused})
+	w.domain.Stored = append(w.domain.Stored, authority.Anchor{Certificate: anchor, State: trust.TrustedUnused})
 	w.publish(4, id(anchor))
 }
 

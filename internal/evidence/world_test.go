@@ -45,7 +45,7 @@ func newWorld(tb testing.TB) *world {
 			Crosses:   []*x509.Certificate{cross},
 			Published: []*x509.Certificate{w.outgoing.Certificate(), w.incoming.Certificate()},
 		},
-		Stored: []authority.Anchor{{Certificate: w.outgoing.Certificate(), State: authority.TrustedInUseAll}},
+		Stored: []authority.Anchor{{Certificate: w.outgoing.Certificate(), State: trust.InUseAll}},
 	}
 	w.node = evidence.Node{
 		Name: "my-dual-0", Roles: roles.Of(stores(), stores()), Witness: evidence.Reported, Since: now().Add(-time.Hour),

@@ -17,15 +17,20 @@ type KeyID string
 // State is the state of an anchor in the trusted-certs Secret, spelt as there.
 type State string
 
-// The states, in the order in which an anchor passes them. The empty state
-// means that the Secret does not hold the anchor.
+// The states, in the order in which an anchor passes them.
 const (
-	Absent        State = ""
-	Untrusted     State = "UNTRUSTED"
+	// Absent anchors are not in the Secret.
+	Absent State = ""
+	// Untrusted anchors are not yet trusted by every peer.
+	Untrusted State = "UNTRUSTED"
+	// TrustedUnused anchors are trusted by every peer and nothing is issued by them.
 	TrustedUnused State = "TRUSTED_UNUSED"
-	InUseAny      State = "TRUSTED_IN_USE_ANY"
-	InUseAll      State = "TRUSTED_IN_USE_ALL"
-	PhaseOut      State = "PHASE_OUT"
+	// InUseAny anchors issued what some peer presents.
+	InUseAny State = "TRUSTED_IN_USE_ANY"
+	// InUseAll anchors issued what every peer presents.
+	InUseAll State = "TRUSTED_IN_USE_ALL"
+	// PhaseOut anchors are superseded and issued nothing that a peer presents.
+	PhaseOut State = "PHASE_OUT"
 )
 
 // Anchor is one CA certificate that the domain knows.

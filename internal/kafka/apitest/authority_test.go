@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 func TestTheFirstDeploymentMakesBothAuthoritiesOfGenerationZero(t *testing.T) {
@@ -41,7 +42,7 @@ func TestTheFirstDeploymentMakesBothAuthoritiesOfGenerationZero(t *testing.T) {
 		}
 	}
 	anchors := authority.StoredAnchors(authority.Stored{Exists: true, Data: w.secret("my-cluster-ca-trusted-certs").Data})
-	if len(anchors) != 1 || anchors[0].State != authority.TrustedInUseAll {
+	if len(anchors) != 1 || anchors[0].State != trust.InUseAll {
 		t.Errorf("anchors are %+v, want one that is trusted and used by all", anchors)
 	}
 }

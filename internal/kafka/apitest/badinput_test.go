@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // A change that cannot be carried out is named in a condition; what runs goes on
@@ -277,7 +278,7 @@ func TestWhatSomebodyEditsByHandIsPutBack(t *testing.T) {
 		t.Error("the ConfigMap is still as edited")
 	}
 	anchors := authority.StoredAnchors(authority.Stored{Exists: true, Data: w.secret("my-cluster-ca-trusted-certs").Data})
-	if len(anchors) != 1 || anchors[0].State != authority.TrustedInUseAll {
+	if len(anchors) != 1 || anchors[0].State != trust.InUseAll {
 		t.Errorf("anchors are %+v, want the one there was", anchors)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Users have their certificates from several CAs.
@@ -37,7 +38,7 @@ func TestEveryFurtherClientsCAOfAUserIsTrustedUntilItIsTakenOut(t *testing.T) {
 
 	w.wantClientsCAs("corporate clients", "second clients")
 	w.wantReason(clientsTrust, "Trusted", "second clients")
-	if state := w.anchors(authorities.Clients)["second clients"]; state != authority.TrustedUnused {
+	if state := w.anchors(authorities.Clients)["second clients"]; state != trust.TrustedUnused {
 		t.Errorf("it is %s", state)
 	}
 

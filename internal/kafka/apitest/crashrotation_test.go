@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // The operator crashes after its nth write of a rotation, for every n; and two
@@ -225,7 +226,7 @@ func TestAStaleLeaderBreaksNoRotation(t *testing.T) {
 				if !has(w.getKafka(), condition.Ready) {
 					t.Errorf("conditions are %+v, want Ready", w.getKafka().Status.Conditions)
 				}
-				if states := slices.Collect(maps.Values(w.anchors(authorities.Cluster))); !slices.Contains(states, authority.TrustedInUseAll) {
+				if states := slices.Collect(maps.Values(w.anchors(authorities.Cluster))); !slices.Contains(states, trust.InUseAll) {
 					t.Errorf("anchors are %v, want one that all use", w.anchors(authorities.Cluster))
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // What else can happen to an authority, with a crash after every write of what the
@@ -163,7 +164,7 @@ func losses() map[string]func(w *world) {
 			w.delete(&corev1.Secret{}, "my-cluster-ca-cert")
 		},
 		"losing what pods mount at rest":        func(w *world) { w.delete(&corev1.Secret{}, trustedCerts) },
-		"editing what pods mount in the middle": inTheMiddle(func(w *world) { w.restate(trustedCerts, authority.PhaseOut) }),
+		"editing what pods mount in the middle": inTheMiddle(func(w *world) { w.restate(trustedCerts, trust.PhaseOut) }),
 		"pausing in the middle": func(w *world) {
 			pause := func(value any) func() {
 				return func() {

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // What gets in the way of a rotation.
@@ -44,7 +44,7 @@ func TestAPodThatTakesLongToEndStillCounts(t *testing.T) {
 	w.replace(authorities.Cluster)
 	w.run(8)
 
-	if state := w.anchors(authorities.Cluster)[firstV]; state != authority.TrustedInUseAny {
+	if state := w.anchors(authorities.Cluster)[firstV]; state != trust.InUseAny {
 		t.Errorf("the old anchor is %s, and a pod that ends presents its leaf", state)
 	}
 

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Secrets that are lost together, in every state of a rotation. Whatever goes, at
@@ -307,7 +308,7 @@ func (c lossCell) wantEnd(w *world) {
 		w.t.Errorf("ca.crt holds %v, want %s first", read, want)
 	}
 	if c.kind == authorities.Clients {
-		if !w.isAnchor(c.kind, want, authority.TrustedUnused) {
+		if !w.isAnchor(c.kind, want, trust.TrustedUnused) {
 			w.t.Errorf("anchors are %v, want %s trusted", w.anchors(c.kind), want)
 		}
 		return
@@ -317,7 +318,7 @@ func (c lossCell) wantEnd(w *world) {
 		w.wantAlone(want)
 		return
 	}
-	if !w.isAnchor(c.kind, want, authority.TrustedInUseAll) {
+	if !w.isAnchor(c.kind, want, trust.InUseAll) {
 		w.t.Errorf("anchors are %v, want %s used by all", w.anchors(c.kind), want)
 	}
 	if !w.presents(int(c.nodes), want)() {

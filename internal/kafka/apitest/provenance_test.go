@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // claims makes an agent say, and prove by its bytes, that its server runs on a CA of
@@ -126,7 +127,7 @@ func (w *world) putsIn(kind authorities.Kind, stranger *x509.Certificate) {
 	w.t.Helper()
 	name := pki.SHA1Name(stranger)
 	w.replaceData(kind.TrustedCertsSecret(clusterName), name+".crt", pki.EncodeBundle(stranger))
-	w.replaceData(kind.TrustedCertsSecret(clusterName), name+".state", []byte(authority.TrustedInUseAll))
+	w.replaceData(kind.TrustedCertsSecret(clusterName), name+".state", []byte(trust.InUseAll))
 }
 
 func TestAStrangerAmongTheAnchorsIsNotTakenForALostAuthority(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // A cluster CA's key is replaced. That nobody is refused on the way, whatever they
@@ -118,7 +119,7 @@ func TestTheStatesOfAReplacement(t *testing.T) {
 	}
 }
 
-func words(states []authority.State) []string {
+func words(states []trust.State) []string {
 	out := make([]string, 0, len(states))
 	for _, s := range states {
 		out = append(out, string(s))
@@ -278,7 +279,7 @@ func TestAStoppedKubeletKeepsTheOldAuthorityInUse(t *testing.T) {
 
 	// The cross certificate lets the others go ahead.
 	w.wantCondition(clusterTrust, "my-dual-1")
-	if state := w.anchors(authorities.Cluster)[firstV]; state != authority.TrustedInUseAny {
+	if state := w.anchors(authorities.Cluster)[firstV]; state != trust.InUseAny {
 		t.Errorf("the old anchor is %s, and my-dual-1 presents its leaf", state)
 	}
 

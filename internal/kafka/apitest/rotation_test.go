@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // What people ask an authority for, and how they see where that stands.
@@ -128,26 +129,26 @@ func (w *world) count(domain publication.Domain, fits func(stores) bool) int {
 // What is to be seen.
 
 // anchors are those of a trusted-certs Secret, with their states.
-func (w *world) anchors(kind authorities.Kind) map[string]authority.State {
-	states := map[string]authority.State{}
-	w.eachAnchor(kind, func(name string, state authority.State) { states[name] = state })
+func (w *world) anchors(kind authorities.Kind) map[string]trust.State {
+	states := map[string]trust.State{}
+	w.eachAnchor(kind, func(name string, state trust.State) { states[name] = state })
 	return states
 }
 
 // isAnchor reports whether an anchor of that name has that state. A certificate that is
 // made again under its key is another anchor with the name of the one before.
-func (w *world) isAnchor(kind authorities.Kind, name string, state authority.State) bool {
+func (w *world) isAnchor(kind authorities.Kind, name string, state trust.State) bool {
 	found := false
-	w.eachAnchor(kind, func(n string, s authority.State) { found = found || n == name && s == state })
+	w.eachAnchor(kind, func(n string, s trust.State) { found = found || n == name && s == state })
 	return found
 }
 
-func (w *world) eachAnchor(kind authorities.Kind, see func(name string, state authority.State)) {
+func (w *world) eachAnchor(kind authorities.Kind, see func(name string, state trust.State)) {
 	stored := w.stored.secrets[kind.TrustedCertsSecret(clusterName)]
 	for key, text := range stored {
 		name, isCert := strings.CutSuffix(key, ".crt")
 		if certs := w.certs.in(text); isCert && len(certs) == 1 {
-			see(certs[0].Subject.CommonName, authority.State(stored[name+".state"]))
+			see(certs[0].Subject.CommonName, trust.State(stored[name+".state"]))
 		}
 	}
 }
@@ -203,7 +204,7 @@ func (w *world) standing() []string {
 		bundle := w.bundleOf(kind)
 		slices.Sort(bundle[min(1, len(bundle)):])
 		lines = append(lines, fmt.Sprintf("ca.crt of the %s: %s", kind, strings.Join(bundle, ", ")))
-		w.eachAnchor(kind, func(name string, state authority.State) {
+		w.eachAnchor(kind, func(name string, state trust.State) {
 			lines = append(lines, fmt.Sprintf("anchor %s: %s", name, state))
 		})
 	}
@@ -236,7 +237,7 @@ func (w *world) wantRoles(suffix, want string) {
 }
 
 // wantAnchors checks the anchors of an authority and what applications read.
-func (w *world) wantAnchors(kind authorities.Kind, states map[string]authority.State, read ...string) {
+func (w *world) wantAnchors(kind authorities.Kind, states map[string]trust.State, read ...string) {
 	w.t.Helper()
 	if got := w.anchors(kind); !maps.Equal(got, states) {
 		w.t.Errorf("the anchors of the %s are %v, want %v", kind, got, states)
@@ -250,7 +251,7 @@ func (w *world) wantAnchors(kind authorities.Kind, states map[string]authority.S
 // without restarts.
 func (w *world) wantRemainder(before, now string) {
 	w.t.Helper()
-	w.wantAnchors(authorities.Cluster, map[string]authority.State{now: authority.TrustedInUseAll, before: authority.PhaseOut}, now, before)
+	w.wantAnchors(authorities.Cluster, map[string]trust.State{now: trust.InUseAll, before: trust.PhaseOut}, now, before)
 	w.wantRoles(" replication-9091", "presents "+now+" vouched for by "+before+", trusts "+now)
 	w.wantRoles(" controlplane-9090", "presents "+now+" vouched for by "+before+", trusts "+before+", "+now)
 }
@@ -259,7 +260,7 @@ func (w *world) wantRemainder(before, now string) {
 // Raft client trusts more than it needs stays in its memory, and harms nobody.
 func (w *world) wantAlone(ca string) {
 	w.t.Helper()
-	w.wantAnchors(authorities.Cluster, map[string]authority.State{ca: authority.TrustedInUseAll}, ca)
+	w.wantAnchors(authorities.Cluster, map[string]trust.State{ca: trust.InUseAll}, ca)
 	for role, words := range w.roles() {
 		loads := strings.HasSuffix(role, " replication-9091") || strings.HasSuffix(role, " controlplane-9090")
 		if !strings.HasPrefix(words, "presents "+ca) || loads && !strings.HasSuffix(words, ", trusts "+ca) {

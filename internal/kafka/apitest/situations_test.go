@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // What else can happen to an authority, at rest and in the middle of a rotation.
@@ -218,13 +219,13 @@ func TestTrustedCertsThatAreLostOrEditedComeBack(t *testing.T) {
 			}
 		},
 		"with other states": func(w *world) {
-			w.restate(trustedCerts, authority.PhaseOut)
+			w.restate(trustedCerts, trust.PhaseOut)
 		},
 		"with a stranger": func(w *world) {
 			stranger := newCA(w.t).Certificate()
 			w.stranger = stranger
 			w.replaceData(trustedCerts, pki.SHA1Name(stranger)+".crt", pki.EncodeBundle(stranger))
-			w.replaceData(trustedCerts, pki.SHA1Name(stranger)+".state", []byte(authority.TrustedInUseAll))
+			w.replaceData(trustedCerts, pki.SHA1Name(stranger)+".state", []byte(trust.InUseAll))
 		},
 	}
 	for what, edit := range edits {
@@ -254,7 +255,7 @@ func TestTrustedCertsThatAreLostOrEditedComeBack(t *testing.T) {
 }
 
 // restate gives every anchor of a Secret the same state by hand.
-func (w *world) restate(secret string, state authority.State) {
+func (w *world) restate(secret string, state trust.State) {
 	w.t.Helper()
 	for key := range w.secret(secret).Data {
 		if strings.HasSuffix(key, ".state") {

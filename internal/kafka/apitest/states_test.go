@@ -14,36 +14,34 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // The states of anchors, as the operator writes them: only along the list of the
 // trust proposal, and the operator's own certificate after them. And the generations,
 // which never go backwards.
 
-// absent is the state of an anchor that the Secret does not hold.
-const absent authority.State = ""
-
 // allowed are the transitions of one write. From UNTRUSTED and TRUSTED_UNUSED an
 // anchor that nobody uses any more may phase out; one that was removed by hand
 // comes back where it is.
-func allowed() map[authority.State][]authority.State {
-	return map[authority.State][]authority.State{
-		absent:                    {authority.Untrusted, authority.TrustedUnused, authority.PhaseOut},
-		authority.Untrusted:       {authority.TrustedUnused, authority.PhaseOut},
-		authority.TrustedUnused:   {authority.TrustedInUseAny, authority.TrustedInUseAll, authority.PhaseOut},
-		authority.TrustedInUseAny: {authority.TrustedInUseAll, authority.PhaseOut},
-		authority.TrustedInUseAll: {authority.TrustedInUseAny, authority.PhaseOut},
-		authority.PhaseOut:        {authority.TrustedInUseAny, authority.TrustedInUseAll, absent},
+func allowed() map[trust.State][]trust.State {
+	return map[trust.State][]trust.State{
+		trust.Absent:        {trust.Untrusted, trust.TrustedUnused, trust.PhaseOut},
+		trust.Untrusted:     {trust.TrustedUnused, trust.PhaseOut},
+		trust.TrustedUnused: {trust.InUseAny, trust.InUseAll, trust.PhaseOut},
+		trust.InUseAny:      {trust.InUseAll, trust.PhaseOut},
+		trust.InUseAll:      {trust.InUseAny, trust.PhaseOut},
+		trust.PhaseOut:      {trust.InUseAny, trust.InUseAll, trust.Absent},
 	}
 }
 
 // allowedIfKept are those of an anchor that its owner keeps beside the one in use: whether it is used or not, it stays
 // trusted, and it comes back from PHASE_OUT as a new one.
-func allowedIfKept() map[authority.State][]authority.State {
-	return map[authority.State][]authority.State{
-		authority.TrustedInUseAny: {authority.TrustedUnused},
-		authority.TrustedInUseAll: {authority.TrustedUnused},
-		authority.PhaseOut:        {authority.Untrusted},
+func allowedIfKept() map[trust.State][]trust.State {
+	return map[trust.State][]trust.State{
+		trust.InUseAny: {trust.TrustedUnused},
+		trust.InUseAll: {trust.TrustedUnused},
+		trust.PhaseOut: {trust.Untrusted},
 	}
 }
 
@@ -63,14 +61,14 @@ func (w *world) isKept(kind authorities.Kind, anchor string) bool {
 }
 
 // anchorStates are the states of an authority's anchors by fingerprint.
-func (s stored) anchorStates(kind authorities.Kind, certs certificates) map[string]authority.State {
-	states := map[string]authority.State{}
+func (s stored) anchorStates(kind authorities.Kind, certs certificates) map[string]trust.State {
+	states := map[string]trust.State{}
 	secret := s.secrets[kind.TrustedCertsSecret(clusterName)]
 	for key, text := range secret {
 		name, isCert := strings.CutSuffix(key, ".crt")
 		for _, cert := range certs.in(text) {
 			if isCert {
-				states[fingerprint(cert)] = authority.State(strings.TrimSpace(string(secret[name+".state"])))
+				states[fingerprint(cert)] = trust.State(strings.TrimSpace(string(secret[name+".state"])))
 			}
 		}
 	}
@@ -102,7 +100,7 @@ func (w *world) checkStates(kind authorities.Kind, before stored) {
 	}
 }
 
-func merged(a, b map[string]authority.State) map[string]authority.State {
+func merged(a, b map[string]trust.State) map[string]trust.State {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
@@ -213,7 +211,7 @@ func (w *world) checkOperator(before stored) {
 	states := w.stored.anchorStates(authorities.Cluster, w.certs)
 	for _, certs := range w.certs {
 		for _, ca := range certs {
-			if states[fingerprint(ca)] == authority.TrustedInUseAll && signs(ca) {
+			if states[fingerprint(ca)] == trust.InUseAll && signs(ca) {
 				return
 			}
 		}
@@ -272,7 +270,7 @@ func TestAClientsCAThatGoesIsPutBackBesideTheNext(t *testing.T) {
 	w.settle()
 	w.patch(&corev1.Secret{}, "my-clients-ca-cert", map[string]any{"data": map[string]any{dated: nil, "first.crt": pki.EncodeBundle(first.Certificate())}})
 	w.settle()
-	want := []authority.State{authority.PhaseOut, authority.Untrusted, authority.TrustedUnused}
+	want := []trust.State{trust.PhaseOut, trust.Untrusted, trust.TrustedUnused}
 	if way := w.ways["corporate clients"]; len(way) < len(want) || !slices.Equal(way[len(way)-len(want):], want) {
 		t.Errorf("the states of the CA that was put back are %q, and should end in %q", way, want)
 	}

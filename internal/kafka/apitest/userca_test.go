@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // A user replaces the CA of their own. The Secrets are theirs, and are not written.
@@ -98,7 +99,7 @@ func (w *world) wantOwn(ca string) {
 	w.t.Helper()
 	w.wantRoles(" replication-9091", "presents "+ca+", trusts "+ca)
 	w.wantRoles(" controlplane-9090", "presents "+ca+", trusts "+ca)
-	if state := w.anchors(authorities.Cluster)[ca]; state != authority.TrustedInUseAll {
+	if state := w.anchors(authorities.Cluster)[ca]; state != trust.InUseAll {
 		w.t.Errorf("anchors are %v", w.anchors(authorities.Cluster))
 	}
 }

@@ -41,6 +41,7 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/podset"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // clusterName is the Kafka of every test.
@@ -112,7 +113,7 @@ type world struct {
 	certs    certificates
 	// ways are the states that each anchor has come through, given the generations that
 	// each authority has had; acts are what is done when a rotation has come so far.
-	ways  map[string][]authority.State
+	ways  map[string][]trust.State
 	given map[authorities.Kind]*given
 	acts  []act
 	// answering is held by the agent that answers: the operator asks many at once.
@@ -161,7 +162,7 @@ func newWorld(t *testing.T) *world {
 		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{}, lying: map[string]func(*publication.Report){},
 		persisted: map[string]persisted{}, mounted: map[string]volumes{}, arriving: map[string]*arrival{},
 		lag: map[string]int{}, behind: map[string]time.Duration{}, failing: map[string]int{},
-		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{}, given: map[authorities.Kind]*given{},
+		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]trust.State{}, given: map[authorities.Kind]*given{},
 		settings: model.Settings{
 			Versions:   []model.KafkaVersion{{Name: "4.2.1", Image: "kafka:4.2.1"}, {Name: "4.3.1", Image: "kafka:4.3.1"}},
 			AgentImage: "keyturn:test",

@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // keepingTrust is a reconcile over a cluster with a pod, whose authorities have all their Secrets.
@@ -26,7 +27,7 @@ func keepingTrust(ca pki.Authority) *applied {
 	for _, kind := range kinds() {
 		c.secrets[kind.CertSecret("my")] = corev1.Secret{Data: map[string][]byte{authority.CertKey: text}}
 		c.secrets[kind.TrustedCertsSecret("my")] = corev1.Secret{Data: map[string][]byte{
-			pki.SHA1Name(ca.Certificate()) + ".crt": text, pki.SHA1Name(ca.Certificate()) + ".state": []byte(authority.TrustedInUseAll),
+			pki.SHA1Name(ca.Certificate()) + ".crt": text, pki.SHA1Name(ca.Certificate()) + ".state": []byte(trust.InUseAll),
 		}}
 	}
 	return c

@@ -27,6 +27,7 @@ import (
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/trust"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
 
@@ -184,7 +185,7 @@ func outsideWorld(t *testing.T) *world {
 	w.elsewhere.ca = outsideCA(t, "company one")
 	w.moveOutside()
 	w.remove("my-cluster-clients-ca")
-	w.trust(authority.TrustedUnused, w.elsewhere.ca)
+	w.trust(trust.TrustedUnused, w.elsewhere.ca)
 	return w
 }
 
@@ -203,13 +204,13 @@ func (w *world) patch(object client.Object, patch string) {
 }
 
 // trust has the cluster operator copy the CAs of an issuer, of which the last one is in a state, and the others are trusted.
-func (w *world) trust(state authority.State, cas ...pki.Authority) {
+func (w *world) trust(state trust.State, cas ...pki.Authority) {
 	w.t.Helper()
 	certs := make([]*x509.Certificate, 0, len(cas))
 	anchors := make([]authority.Anchor, 0, len(cas))
 	for i, ca := range cas {
 		certs = append(certs, ca.Certificate())
-		anchors = append(anchors, authority.Anchor{Certificate: ca.Certificate(), State: authority.TrustedUnused})
+		anchors = append(anchors, authority.Anchor{Certificate: ca.Certificate(), State: trust.TrustedUnused})
 		if i == len(cas)-1 {
 			anchors[i].State = state
 		}
@@ -226,7 +227,7 @@ func (w *world) succeeds(old, next pki.Authority) {
 		authority.DatedCertKey(old.Certificate()): pki.EncodeBundle(old.Certificate()),
 	})
 	w.put("my-cluster-clients-ca-trusted-certs", authority.TrustedCerts(authority.Stored{}, []authority.Anchor{
-		{Certificate: old.Certificate(), State: authority.PhaseOut}, {Certificate: next.Certificate(), State: authority.TrustedUnused},
+		{Certificate: old.Certificate(), State: trust.PhaseOut}, {Certificate: next.Certificate(), State: trust.TrustedUnused},
 	}))
 }
 
@@ -415,19 +416,19 @@ func TestNothingIsAdoptedButWhatWasAskedForAndAllNodesTrust(t *testing.T) {
 			"CertificatePending", "do not belong together", func(w *world) { w.elsewhere.swap = nil },
 		},
 		"not all nodes trust its CA": {
-			func(w *world) { w.trust(authority.Untrusted, w.elsewhere.ca) }, "CertificateNotAdopted", "not all nodes trust the CA",
-			func(w *world) { w.trust(authority.TrustedUnused, w.elsewhere.ca) },
+			func(w *world) { w.trust(trust.Untrusted, w.elsewhere.ca) }, "CertificateNotAdopted", "not all nodes trust the CA",
+			func(w *world) { w.trust(trust.TrustedUnused, w.elsewhere.ca) },
 		},
 		"its CA is not announced": {
-			func(w *world) { w.trust(authority.TrustedUnused, outsideCA(w.t, "company two")) }, "CertificateNotAdopted", "into the bundle",
-			func(w *world) { w.trust(authority.TrustedUnused, w.elsewhere.ca) },
+			func(w *world) { w.trust(trust.TrustedUnused, outsideCA(w.t, "company two")) }, "CertificateNotAdopted", "into the bundle",
+			func(w *world) { w.trust(trust.TrustedUnused, w.elsewhere.ca) },
 		},
 		"its CAs were not copied yet": {
 			func(w *world) {
 				w.remove("my-cluster-clients-ca-cert")
 				w.remove("my-cluster-clients-ca-trusted-certs")
 			},
-			"ClientsCANotReady", "has copied", func(w *world) { w.trust(authority.TrustedUnused, w.elsewhere.ca) },
+			"ClientsCANotReady", "has copied", func(w *world) { w.trust(trust.TrustedUnused, w.elsewhere.ca) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -454,7 +455,7 @@ func TestNothingIsAdoptedButWhatWasAskedForAndAllNodesTrust(t *testing.T) {
 			t.Parallel()
 			w := outsideWorld(t)
 			w.elsewhere.ca = outsideCA(t, "company one")
-			w.trust(authority.TrustedUnused, w.elsewhere.ca)
+			w.trust(trust.TrustedUnused, w.elsewhere.ca)
 			w.user("alice", tls())
 			w.reconcile("alice")
 			before := w.stored("alice").Data
@@ -485,7 +486,7 @@ func TestApplicationsGoOnWithTheirCertificateUntilAllNodesTrustTheNextCA(t *test
 
 	w.elsewhere.ca = outsideCA(t, "company two")
 	w.reissue("alice")
-	w.trust(authority.Untrusted, old, w.elsewhere.ca)
+	w.trust(trust.Untrusted, old, w.elsewhere.ca)
 	w.restart()
 	w.reconcile("alice")
 	now := w.stored("alice").Data
@@ -495,7 +496,7 @@ func TestApplicationsGoOnWithTheirCertificateUntilAllNodesTrustTheNextCA(t *test
 	w.wantSaid("alice", condition.Warning, "CertificateNotAdopted", "not all nodes trust the CA")
 	w.wantUserReady("alice")
 
-	w.trust(authority.TrustedUnused, old, w.elsewhere.ca)
+	w.trust(trust.TrustedUnused, old, w.elsewhere.ca)
 	w.reconcile("alice")
 	w.wantIssued("alice")
 	if password := w.stored("alice").Data["user.password"]; !bytes.Equal(password, before["user.password"]) {
@@ -587,7 +588,7 @@ func TestAUserWhoseCertificateEndsBeforeAnotherOneIsAdoptedStopsBeingReady(t *te
 	for name, hinder := range map[string]func(w *world){
 		"nodes do not trust the CA of the next one": func(w *world) {
 			next := outsideCA(t, "company two")
-			w.trust(authority.Untrusted, next)
+			w.trust(trust.Untrusted, next)
 			w.elsewhere.ca = next
 			w.elsewhere.issued, w.elsewhere.due = map[string]issuer.Issued{}, nil
 		},
@@ -757,7 +758,7 @@ func TestWithTheGateOffNoUserIsMovedAndThoseThatWereGoOn(t *testing.T) {
 
 	w.gates.CertManagerCaType = featuregate.On
 	w.restart()
-	w.trust(authority.TrustedUnused, w.elsewhere.ca)
+	w.trust(trust.TrustedUnused, w.elsewhere.ca)
 	w.reconcile("alice")
 	w.wantIssued("alice")
 
@@ -792,7 +793,7 @@ func TestWithTheGateOffNothingIsSignedByTheCAThatAnIssuerHasReplaced(t *testing.
 		"ca.crt": pki.EncodeBundle(next.Certificate(), own), authority.DatedCertKey(own): pki.EncodeBundle(own),
 	})
 	w.put("my-cluster-clients-ca-trusted-certs", authority.TrustedCerts(authority.Stored{}, []authority.Anchor{
-		{Certificate: own, State: authority.PhaseOut}, {Certificate: next.Certificate(), State: authority.TrustedInUseAll},
+		{Certificate: own, State: trust.PhaseOut}, {Certificate: next.Certificate(), State: trust.InUseAll},
 	}))
 	w.user("bob", tls())
 	w.reconcile("bob")
@@ -820,7 +821,7 @@ func TestAUserThatLeavesTheIssuerKeepsNothingOfIt(t *testing.T) {
 	}{
 		"to the cluster's own CA": {func(w *world) {
 			own := w.newCA("clients-ca v1")
-			w.nodesTrust(authority.Anchor{Certificate: own.Certificate(), State: authority.TrustedUnused})
+			w.nodesTrust(authority.Anchor{Certificate: own.Certificate(), State: trust.TrustedUnused})
 			w.patch(&kafkav1.Kafka{ObjectMeta: w.meta(cluster)}, `{"spec": {"clientsCa": {"type": "strimzi.io", "generateCertificateAuthority": true}}}`)
 		}, []string{"ca.crt", "user.crt", "user.key", "user.p12", "user.password"}},
 		"to a password": {func(w *world) {

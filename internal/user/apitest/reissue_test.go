@@ -18,6 +18,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // rekey replaces the clients CA by one with another key; nodes trust the old one until it expires.
@@ -329,7 +330,7 @@ func TestAUserKeepsItsCertificateUntilAllNodesTrustTheNextCA(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			old := w.newCA("own v0")
-			w.nodesTrust(authority.Anchor{Certificate: old.Certificate(), State: authority.TrustedInUseAll})
+			w.nodesTrust(authority.Anchor{Certificate: old.Certificate(), State: trust.InUseAll})
 			w.user("alice", tls())
 			w.reconcile("alice")
 			w.oversee()
@@ -338,9 +339,9 @@ func TestAUserKeepsItsCertificateUntilAllNodesTrustTheNextCA(t *testing.T) {
 			if !isKept {
 				w.put("my-cluster-clients-ca-cert", map[string][]byte{"ca.crt": pki.EncodeBundle(next.Certificate())})
 			}
-			for _, state := range []authority.State{authority.Untrusted, authority.PhaseOut} {
+			for _, state := range []trust.State{trust.Untrusted, trust.PhaseOut} {
 				w.nodesTrust(
-					authority.Anchor{Certificate: old.Certificate(), State: authority.TrustedInUseAll},
+					authority.Anchor{Certificate: old.Certificate(), State: trust.InUseAll},
 					authority.Anchor{Certificate: next.Certificate(), State: state},
 				)
 				w.takeTurns("alice")
@@ -353,8 +354,8 @@ func TestAUserKeepsItsCertificateUntilAllNodesTrustTheNextCA(t *testing.T) {
 				w.atRest("alice")
 			}
 			w.nodesTrust(
-				authority.Anchor{Certificate: old.Certificate(), State: authority.TrustedInUseAll},
-				authority.Anchor{Certificate: next.Certificate(), State: authority.TrustedUnused},
+				authority.Anchor{Certificate: old.Certificate(), State: trust.InUseAll},
+				authority.Anchor{Certificate: next.Certificate(), State: trust.TrustedUnused},
 			)
 			w.takeTurns("alice")
 			if !pki.IssuedBy(w.leaf("alice"), next.Certificate()) {

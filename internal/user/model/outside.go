@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/issuer"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Reasons about a user whose certificate comes from an issuer that holds the key of the clients CA.
@@ -173,13 +174,13 @@ func (o Observed) trustedByAll() []*x509.Certificate {
 	var trusted []*x509.Certificate
 	for _, anchor := range o.Outside.Anchors {
 		switch anchor.State {
-		case authority.TrustedUnused, authority.TrustedInUseAny, authority.TrustedInUseAll:
+		case trust.TrustedUnused, trust.InUseAny, trust.InUseAll:
 			trusted = append(trusted, anchor.Certificate)
-		case authority.PhaseOut:
+		case trust.PhaseOut:
 			if verifies(anchor.Certificate, present, o.Now) {
 				trusted = append(trusted, anchor.Certificate)
 			}
-		case authority.Untrusted:
+		case trust.Absent, trust.Untrusted:
 		}
 	}
 	return trusted

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Shortened is why a certificate is issued that is valid for longer than it shall be.
@@ -62,7 +63,7 @@ func (o Observed) DependsOnAnchors() bool {
 // issuer has taken its place.
 func (o Observed) SignerInForce() (signer pki.Authority, problem string) {
 	isOutgoing := func(anchor authority.Anchor) bool {
-		return anchor.State == authority.PhaseOut && pki.KeyIDOf(anchor.Certificate) == pki.KeyIDOf(o.CA.Signer.Certificate())
+		return anchor.State == trust.PhaseOut && pki.KeyIDOf(anchor.Certificate) == pki.KeyIDOf(o.CA.Signer.Certificate())
 	}
 	if !OfIssuer(o.Kafka) || !slices.ContainsFunc(o.CA.Anchors, isOutgoing) {
 		return o.CA.Signer, o.CAProblem
@@ -80,11 +81,11 @@ func (o Observed) awaitsTrust() bool {
 	chain, err := pki.ParseBundle(o.stored()[CertificateEntry])
 	serves, signs := false, false
 	for _, anchor := range o.CA.Anchors {
-		if anchor.State == authority.Untrusted {
+		if anchor.State == trust.Untrusted {
 			continue
 		}
 		serves = serves || err == nil && verifies(anchor.Certificate, chain, o.Now)
-		signs = signs || anchor.State != authority.PhaseOut && pki.KeyIDOf(anchor.Certificate) == pki.KeyIDOf(o.CA.Signer.Certificate())
+		signs = signs || anchor.State != trust.PhaseOut && pki.KeyIDOf(anchor.Certificate) == pki.KeyIDOf(o.CA.Signer.Certificate())
 	}
 	return serves && !signs
 }

@@ -25,32 +25,32 @@ import (
 const kafkaUserKind = "KafkaUser"
 
 // CacheOptions limits the cache to what belongs to Kafka clusters in the
-// namespaces, all when there are none, and to what is read of that: see keeping. Secrets and
+// namespaces, all when there are none, and to what is read of that. Secrets and
 // pod sets enter it as metadata only: what they hold is read by name. What
 // nobody watches cannot be read from it: a read that was forgotten here must not bring
 // all objects of a kind into memory.
 func CacheOptions(namespaces []string) cache.Options {
-	metadata := ofCluster(keeping(none))
+	metadata := ofCluster(transform(keepMetadata))
 	options := cache.Options{
 		ReaderFailOnMissingInformer: true,
-		DefaultTransform:            keeping(none),
+		DefaultTransform:            transform(keepMetadata),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                   ofCluster(keeping(podAnnotations)),
+			&corev1.Pod{}:                   ofCluster(transform(keepPod)),
 			&corev1.ConfigMap{}:             metadata,
 			&corev1.Service{}:               metadata,
 			&corev1.ServiceAccount{}:        metadata,
 			&policyv1.PodDisruptionBudget{}: metadata,
 			&networkingv1.NetworkPolicy{}:   metadata,
-			&corev1.PersistentVolumeClaim{}: ofCluster(keeping(reading(model.ClusterIDAnnotation, deleteClaimAnnotation))),
-			&appsv1.Deployment{}:            ofCluster(keeping(reading(pinAnnotations()...))),
+			&corev1.PersistentVolumeClaim{}: ofCluster(transform(keepClaim)),
+			&appsv1.Deployment{}:            ofCluster(transform(keepCompanion)),
 			&rbacv1.Role{}:                  metadata,
 			&rbacv1.RoleBinding{}:           metadata,
 			&corev1.Secret{}: {
 				Label:     selecting(model.ClusterLabel, selection.Exists).Add(ofNoUser()...),
-				Transform: keeping(none),
+				Transform: transform(keepSecret),
 			},
 			// One that has lost its label has pods all the same.
-			&podsetv1.StrimziPodSet{}: {Transform: keepingWriters},
+			&podsetv1.StrimziPodSet{}: {Transform: transform(keepPodSet)},
 		},
 	}
 	if len(namespaces) > 0 {

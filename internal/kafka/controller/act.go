@@ -275,8 +275,8 @@ func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
 	snapshot := rollout.Snapshot{
 		Now:        c.now,
 		Disruption: record.planned(),
-		Quorum:     said.quorum,
-		Partitions: said.partitions,
+		Quorum:     said.Quorum,
+		Partitions: said.Partitions,
 	}
 	for _, node := range c.allNodes() {
 		if _, issued := c.nodes[node.Pod]; !issued && !c.exists(node) {
@@ -288,7 +288,7 @@ func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
 			Pod: c.rolled(node.Pod), Reasons: reasons[node.Pod], Removal: c.removalOf(node),
 		}
 		if isUp(entry.Pod.State) {
-			entry.Server = said.servers[node.Pod]
+			entry.Server = said.Servers[node.Pod]
 		}
 		snapshot.Nodes = append(snapshot.Nodes, entry)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/kafka/rollout"
+	"github.com/keyturn/keyturn/internal/kafka/survey"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -47,8 +48,8 @@ func (r *Reconciler) followVersion(ctx context.Context, c *decided, acted *outco
 	if recorded != "" && recorded.Level() >= desired.Level() {
 		return nil
 	}
-	said := r.surveyOf(c.observation, metadataQuestion())
-	switch err := said.unanswered[aboutMetadata]; {
+	said := r.surveyOf(c.observation, survey.Metadata())
+	switch err := said.unanswered[survey.AboutMetadata]; {
 	case !said.isFresh:
 		acted.again = said.again
 		return nil
@@ -56,7 +57,7 @@ func (r *Reconciler) followVersion(ctx context.Context, c *decided, acted *outco
 		c.retryVersion(acted, said.again, "read", fmt.Errorf("asking for the metadata version: %w", err))
 		return nil
 	}
-	current := said.metadata
+	current := said.Metadata
 	if c.cluster.Metadata.Due(current, c.runningVersions()) {
 		err := r.raiseVersion(ctx, c, desired)
 		switch {

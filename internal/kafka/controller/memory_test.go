@@ -9,6 +9,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/survey"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/reports"
 	"github.com/keyturn/keyturn/internal/rotation"
@@ -19,7 +20,7 @@ import (
 func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 	r.meet(name, kafka)
 	r.agents.Track(name, []reports.Target[publication.Report]{{UID: kafka}})
-	r.surveys.Track(name, []reports.Target[survey]{{UID: kafka}})
+	r.surveys.Track(name, []reports.Target[survey.Answers]{{UID: kafka}})
 	r.named.Refer(name, []string{string(kafka)})
 	r.appliers.Of(kafka)
 	r.followers.Of(kafka)

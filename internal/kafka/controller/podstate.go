@@ -111,17 +111,3 @@ func since(pod *corev1.Pod, kind corev1.PodConditionType) time.Time {
 	}
 	return pod.CreationTimestamp.Time
 }
-
-// serverOf translates what the agent says about its server.
-func serverOf(state contract.BrokerState) rollout.ServerState {
-	switch state.State {
-	case contract.StateRecovery:
-		return rollout.ServerRecovering
-	case contract.StateRunning:
-		return rollout.ServerRunning
-	case contract.StateUnknown:
-		return rollout.ServerUnknown
-	default:
-		return rollout.ServerStarting
-	}
-}

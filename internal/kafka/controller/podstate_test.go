@@ -146,19 +146,3 @@ func TestAPodThatIsNotThereIsMissing(t *testing.T) {
 		t.Errorf("pod is %+v, want a missing one", got)
 	}
 }
-
-func TestServerOf(t *testing.T) {
-	t.Parallel()
-	for state, want := range map[int]rollout.ServerState{
-		contract.StateRecovery: rollout.ServerRecovering,
-		contract.StateRunning:  rollout.ServerRunning,
-		contract.StateUnknown:  rollout.ServerUnknown,
-		contract.StateStarting: rollout.ServerStarting,
-		// A state that a newer agent has made up is no evidence of a server that runs.
-		42: rollout.ServerStarting,
-	} {
-		if got := serverOf(contract.BrokerState{State: state}); got != want {
-			t.Errorf("state %v is %v, want %v", state, got, want)
-		}
-	}
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/survey"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -73,7 +74,7 @@ type Reconciler struct {
 	memories *memories
 	// agents polls what nodes and companions have loaded, and surveys what servers are doing while a decision depends on it.
 	agents  *reports.Poller[publication.Report]
-	surveys *reports.Poller[survey]
+	surveys *reports.Poller[survey.Answers]
 	records *records.Store
 	metrics *Metrics
 }
@@ -91,7 +92,7 @@ func New(options Options) *Reconciler {
 		events:    announcer{recorder: options.Events, journal: journal{log: options.Log}},
 		memories:  newMemories(),
 		agents:    reports.New[publication.Report](options.Clock),
-		surveys:   reports.New[survey](options.Clock),
+		surveys:   reports.New[survey.Answers](options.Clock),
 		records:   records.NewStore(),
 		metrics:   options.Metrics,
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/survey"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -111,7 +112,7 @@ type diary struct {
 	// wakeAt are the times at which something falls due.
 	wakeAt []time.Time
 	// questions are what the servers of the cluster are to be asked.
-	questions []question
+	questions []survey.Question
 }
 
 // wake asks for a reconcile at t.

@@ -21,6 +21,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/kafka/rollout"
+	"github.com/keyturn/keyturn/internal/kafka/survey"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -103,7 +104,7 @@ func fortyPods() *applied {
 }
 
 // survey asks the cluster, and is what it has said.
-func (r *Reconciler) survey(t *testing.T, c *applied, questions ...question) surveyed {
+func (r *Reconciler) survey(t *testing.T, c *applied, questions ...survey.Question) surveyed {
 	t.Helper()
 	c.questions = questions
 	r.trackSurvey(c.decided)
@@ -121,8 +122,8 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 		if took := time.Since(began); took != adminTimeout || !said.isFresh || len(said.unanswered) != 41 {
 			t.Errorf("it took %s, %d questions have no answer (fresh: %t), want 41 after %s", took, len(said.unanswered), said.isFresh, adminTimeout)
 		}
-		if said.servers["pod-7"] != rollout.ServerRecovering || said.servers["pod-8"] != rollout.ServerUnknown || said.quorum.Known || said.partitions.Known {
-			t.Errorf("the survey is %+v", said.survey)
+		if said.Servers["pod-7"] != rollout.ServerRecovering || said.Servers["pod-8"] != rollout.ServerUnknown || said.Quorum.Known || said.Partitions.Known {
+			t.Errorf("the survey is %+v", said.Answers)
 		}
 	})
 }
@@ -144,8 +145,8 @@ func TestASurveyEndsBeforeItsFirstAnswersAreTooOld(t *testing.T) {
 		r.options.Connector = endless{deaf{kafka: true}}
 		began := time.Now()
 		said := r.survey(t, c, r.aboutDisruption(c.decided)...)
-		if took := time.Since(began); took != surveyTime || !said.quorum.Known || said.partitions.Known {
-			t.Errorf("it took %s, quorum known %t, partitions known %t, want the quorum after %s", took, said.quorum.Known, said.partitions.Known, surveyTime)
+		if took := time.Since(began); took != survey.Time || !said.Quorum.Known || said.Partitions.Known {
+			t.Errorf("it took %s, quorum known %t, partitions known %t, want the quorum after %s", took, said.Quorum.Known, said.Partitions.Known, survey.Time)
 		}
 	})
 }
@@ -154,7 +155,7 @@ func TestASurveyIsActedOnWhileItIsNewAndOfTheSameProcesses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change  func(p *applied)
-		also    []question
+		also    []survey.Question
 		isKnown bool
 		isFresh bool
 	}{
@@ -164,7 +165,7 @@ func TestASurveyIsActedOnWhileItIsNewAndOfTheSameProcesses(t *testing.T) {
 		"a pod is being deleted":             {func(p *applied) { now := readyPod("x").CreationTimestamp; p.pods["pod-3"].DeletionTimestamp = &now }, nil, true, false},
 		"a pod is another":                   {func(p *applied) { p.pods["pod-3"].UID = "another" }, nil, true, false},
 		"a pod is gone":                      {func(p *applied) { delete(p.pods, "pod-3") }, nil, true, false},
-		"something else is to be known, too": {func(*applied) {}, []question{topicsQuestion()}, false, false},
+		"something else is to be known, too": {func(*applied) {}, []survey.Question{survey.Topics()}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,9 +174,9 @@ func TestASurveyIsActedOnWhileItIsNewAndOfTheSameProcesses(t *testing.T) {
 				for _, pod := range p.pods {
 					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{ContainerID: "first"}}
 				}
-				r.survey(t, p, metadataQuestion())
+				r.survey(t, p, survey.Metadata())
 				c.change(p)
-				if got := r.surveyOf(p.observation, append(c.also, metadataQuestion())...); got.isKnown != c.isKnown || got.isFresh != c.isFresh {
+				if got := r.surveyOf(p.observation, append(c.also, survey.Metadata())...); got.isKnown != c.isKnown || got.isFresh != c.isFresh {
 					t.Errorf("known %t and fresh %t, want %t and %t", got.isKnown, got.isFresh, c.isKnown, c.isFresh)
 				}
 			})
@@ -187,13 +188,13 @@ func TestASurveyThatIsTooOldIsMadeAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := deafReconciler(deaf{}), fortyPods()
-		r.survey(t, c, metadataQuestion())
+		r.survey(t, c, survey.Metadata())
 		<-time.After(time.Hour)
 		c.now = time.Now()
-		if got := r.surveyOf(c.observation, metadataQuestion()); got.isFresh {
+		if got := r.surveyOf(c.observation, survey.Metadata()); got.isFresh {
 			t.Fatal("it is taken for new after an hour")
 		}
-		if got := r.survey(t, c, metadataQuestion()); !got.isFresh {
+		if got := r.survey(t, c, survey.Metadata()); !got.isFresh {
 			t.Error("there is no other survey")
 		}
 	})
@@ -203,7 +204,7 @@ func TestWhatNoPassAsksForIsNotAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := deafReconciler(deaf{kafka: true}), fortyPods()
-		r.survey(t, c, metadataQuestion())
+		r.survey(t, c, survey.Metadata())
 		c.questions = nil
 		r.trackSurvey(c.decided)
 		if r.surveys.Len() != 0 {
@@ -229,9 +230,9 @@ func TestAClusterThatDoesNotAnswerIsLookedAtLessAndLessOften(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r, p := deafReconciler(deaf{kafka: c.answers}), fortyPods()
-				r.survey(t, p, metadataQuestion())
+				r.survey(t, p, survey.Metadata())
 				p.now = p.now.Add(c.passed)
-				if got := r.surveyOf(p.observation, metadataQuestion()); got.again != c.want {
+				if got := r.surveyOf(p.observation, survey.Metadata()); got.again != c.want {
 					t.Errorf("it is looked at again after %s, want %s", got.again, c.want)
 				}
 			})
@@ -414,7 +415,7 @@ func TestTheMetadataVersionIsNotTakenForRaisedBeforeItIs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				acts := 0
 				r, p := deafReconciler(deaf{kafka: c.answers, acts: &acts}), clusterBehindItsVersion()
-				r.survey(t, p, metadataQuestion())
+				r.survey(t, p, survey.Metadata())
 				p.now = p.now.Add(time.Duration(c.was))
 				acted := outcome{}
 				if err := r.followVersion(t.Context(), p.decided, &acted); err != nil || acts != c.acts || acted.again == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
+	"github.com/keyturn/keyturn/internal/kafka/survey"
 	"github.com/keyturn/keyturn/internal/kafka/topics"
 	"github.com/keyturn/keyturn/internal/kube"
 )
@@ -19,11 +20,11 @@ func (r *Reconciler) checkTopics(c *decided) error {
 	if len(limits) == 0 {
 		return nil
 	}
-	said := r.surveyOf(c.observation, topicsQuestion())
+	said := r.surveyOf(c.observation, survey.Topics())
 	if !said.isFresh {
 		return errUnheard
 	}
-	err := said.unanswered[aboutTopics]
+	err := said.unanswered[survey.AboutTopics]
 	switch {
 	case err != nil && c.kafka.Status.KafkaMetadataVersion == "":
 		return nil // it has never answered: a version that does not start must give way to another one
@@ -31,7 +32,7 @@ func (r *Reconciler) checkTopics(c *decided) error {
 		err = fmt.Errorf("the cluster stays on the version that it runs, because Kafka cannot be asked for topics with which brokers of %s do not start; it is tried again: %w",
 			c.cluster.Version.Name, err)
 	default:
-		err = refuseTopics(c.desired, limits, said.topics)
+		err = refuseTopics(c.desired, limits, said.Topics)
 	}
 	if err == nil || !c.standOn() {
 		return err

@@ -2,7 +2,6 @@ package binding_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,9 +90,6 @@ func TestTheOwnerIsOfItsForm(t *testing.T) {
 	access := proposed(nil)
 	if owner := binding.Secret(access, "", nil).OwnerReferences[0]; *owner.APIVersion != "kafka.strimzi.io/v1beta2" || *owner.Kind != "KafkaAccess" {
 		t.Errorf("the owner is %s %s", *owner.APIVersion, *owner.Kind)
-	}
-	if intent := binding.StatusIntent(access, binding.First(access, time.Unix(1000, 0))); *intent.APIVersion != "kafka.strimzi.io/v1beta2" {
-		t.Errorf("the status is written to %s", *intent.APIVersion)
 	}
 }
 

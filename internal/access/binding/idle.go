@@ -62,7 +62,7 @@ func ownConditions(conditions []metav1.Condition) []metav1.Condition {
 	var own []metav1.Condition
 	for _, condition := range conditions {
 		isWarning := condition.Type == warning && condition.Reason == string(AnnotationWithoutEffect)
-		if condition.Type == ready || isWarning || kstatus.IsDerived(condition.Type) {
+		if condition.Type == ConditionReady || isWarning || kstatus.IsDerived(condition.Type) {
 			own = append(own, condition)
 		}
 	}

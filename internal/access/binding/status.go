@@ -4,18 +4,15 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
-	accessac "github.com/keyturn/keyturn/api/access/v1alpha1/applyconfiguration/access/v1alpha1"
 	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
-// ready is the type of the condition that each KafkaAccess has.
-const ready = "Ready"
+// ConditionReady is the type of the condition that each KafkaAccess has.
+const ConditionReady = "Ready"
 
 // Outcome is what a reconcile has come to.
 type Outcome struct {
@@ -29,7 +26,7 @@ type Outcome struct {
 
 // Ready returns the condition Ready of a KafkaAccess, nil before it has one.
 func Ready(access *Access) *metav1.Condition {
-	return meta.FindStatusCondition(access.Status.Conditions, ready)
+	return meta.FindStatusCondition(access.Status.Conditions, ConditionReady)
 }
 
 // IsBound reports whether the KafkaAccess has the Secret that this generation asks for, and none of an earlier name.
@@ -71,7 +68,7 @@ func status(access *Access, condition metav1.Condition, now time.Time) accessv1a
 	next := *access.Status.DeepCopy()
 	// The conditions have no generation of their own: the definition of the public operator does not know that field.
 	next.ObservedGeneration = access.Generation
-	condition.Type = ready
+	condition.Type = ConditionReady
 	condition.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(&next.Conditions, condition)
 	setWarning(&next.Conditions, access, condition.LastTransitionTime)
@@ -79,25 +76,8 @@ func status(access *Access, condition metav1.Condition, now time.Time) accessv1a
 	return next
 }
 
-// IsReported reports whether the KafkaAccess has this status already.
-func IsReported(access *Access, next accessv1alpha1.KafkaAccessStatus) bool {
-	return equality.Semantic.DeepEqual(access.Status, next)
-}
-
-// StatusIntent returns how to write the status: the operator's own conditions and no others.
-func StatusIntent(access *Access, next accessv1alpha1.KafkaAccessStatus) *accessac.KafkaAccessApplyConfiguration {
-	intent := accessac.KafkaAccessStatus().WithObservedGeneration(next.ObservedGeneration)
-	for _, condition := range ownConditions(next.Conditions) {
-		intent.WithConditions(metav1ac.Condition().
-			WithType(condition.Type).
-			WithStatus(condition.Status).
-			WithLastTransitionTime(condition.LastTransitionTime).
-			WithReason(condition.Reason).
-			WithMessage(condition.Message))
-	}
-	if next.Binding != nil {
-		intent.WithBinding(accessac.Binding().WithName(next.Binding.Name))
-	}
-	return accessac.KafkaAccess(access.Name, access.Namespace).
-		WithAPIVersion(access.Form.GroupVersion.String()).WithUID(access.UID).WithStatus(intent)
+// Own is what the operator writes of a status: its own conditions and no others.
+func Own(status accessv1alpha1.KafkaAccessStatus) accessv1alpha1.KafkaAccessStatus {
+	status.Conditions = ownConditions(status.Conditions)
+	return status
 }

@@ -3,8 +3,8 @@ package controller
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,10 +73,10 @@ func (r *Reconciler) listForm(ctx context.Context, form binding.Form, namespace 
 	return accesses, err
 }
 
-// regarding is the KafkaAccess that an event is about.
-func regarding(access *binding.Access) *corev1.ObjectReference {
-	return &corev1.ObjectReference{
-		APIVersion: access.Form.GroupVersion.String(), Kind: accessv1alpha1.KindKafkaAccess,
-		Namespace: access.Namespace, Name: access.Name, UID: access.UID, ResourceVersion: access.ResourceVersion,
+// regarding is the KafkaAccess that an event or a status is about.
+func regarding(access *binding.Access) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: access.Form.GroupVersion.String(), Kind: accessv1alpha1.KindKafkaAccess},
+		ObjectMeta: access.ObjectMeta,
 	}
 }

@@ -12,9 +12,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
 // References says when a KafkaAccess may refer to objects of another namespace.
@@ -50,6 +52,8 @@ type Reconciler struct {
 	options    Options
 	form       binding.Form
 	applier    *kube.Applier
+	statuses   *operate.Statuses
+	events     operate.Events
 	references *references
 	memory     *memory
 	// named watches Secrets that do not carry the label by which all others are watched.
@@ -62,6 +66,8 @@ func New(form binding.Form, options Options) *Reconciler {
 		options:    options,
 		form:       form,
 		applier:    kube.NewApplier(options.Client, binding.Owner),
+		statuses:   operate.NewStatuses(options.Client, binding.Owner),
+		events:     operate.Events{Recorder: options.Events, Action: action},
 		references: newReferences(),
 		memory:     newMemory(),
 		named:      kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}),
@@ -125,5 +131,6 @@ func (r *Reconciler) pass(ctx context.Context, access *binding.Access) error {
 func (r *Reconciler) forget(access types.NamespacedName) {
 	r.references.trim(access, nil)
 	r.named.ReferTo(access, nil)
+	r.statuses.Forget(accessv1alpha1.KindKafkaAccess, access)
 	r.options.Metrics.forget(r.form.GroupVersion, access)
 }

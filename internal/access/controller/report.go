@@ -10,14 +10,11 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	"github.com/keyturn/keyturn/internal/access/binding"
-	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
 // action is what events say was done, as events.k8s.io wants it.
 const action = "Reconcile"
-
-// maxNote is the longest note of an event.
-const maxNote = 1000
 
 // report writes the status if it differs, and announces it if the KafkaAccess is in another state than before.
 func (r *Reconciler) report(ctx context.Context, access *binding.Access, next accessv1alpha1.KafkaAccessStatus) error {
@@ -25,10 +22,8 @@ func (r *Reconciler) report(ctx context.Context, access *binding.Access, next ac
 	after := *access
 	after.Status = next
 	r.options.Metrics.reconciled(r.form.GroupVersion, access.Key(), isReady(&after))
-	if binding.IsReported(access, next) {
-		return nil
-	}
-	if err := r.applier.ApplyStatus(ctx, binding.StatusIntent(access, next)); err != nil {
+	old, own := binding.Own(access.Status), binding.Own(next)
+	if isWritten, err := r.statuses.Apply(ctx, regarding(access), &old, &own); err != nil || !isWritten {
 		return client.IgnoreNotFound(err)
 	}
 	access.Status = next
@@ -44,16 +39,12 @@ func isReady(access *binding.Access) bool {
 
 // announce writes an event and a line of the log. That a KafkaAccess is looked at for the first time is no news.
 func (r *Reconciler) announce(ctx context.Context, before, after *binding.Access) {
-	old, condition := binding.Ready(before), binding.Ready(after)
-	if old == nil || condition == nil || old.Status == condition.Status && old.Reason == condition.Reason {
+	news := operate.News(before.Status.Conditions, after.Status.Conditions, binding.ConditionReady)
+	if news == nil || binding.Ready(before) == nil {
 		return
 	}
-	kind := corev1.EventTypeWarning
-	if condition.Status == metav1.ConditionTrue {
-		kind = corev1.EventTypeNormal
-	}
-	r.options.Events.Eventf(regarding(after), nil, kind, condition.Reason, action, "%s", excerpt.Ends(condition.Message, maxNote))
-	log.FromContext(ctx).Info("the KafkaAccess changed its state", "ready", condition.Status, "reason", condition.Reason, "message", condition.Message)
+	r.events.Announce(regarding(after), news)
+	log.FromContext(ctx).Info("the KafkaAccess changed its state", "ready", news.Status, "reason", news.Reason, "message", news.Message)
 }
 
 // warn writes an event when there is something to warn of that there was not before.
@@ -62,5 +53,5 @@ func (r *Reconciler) warn(before, after *binding.Access) {
 	if condition == nil || old != nil && old.Reason == condition.Reason && old.Message == condition.Message {
 		return
 	}
-	r.options.Events.Eventf(regarding(after), nil, corev1.EventTypeWarning, condition.Reason, action, "%s", excerpt.Ends(condition.Message, maxNote))
+	r.events.Write(regarding(after), corev1.EventTypeWarning, condition)
 }

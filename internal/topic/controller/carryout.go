@@ -11,8 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
-	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	kafkav1ac "github.com/keyturn/keyturn/api/kafka/v1/applyconfiguration/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/rounds"
 	"github.com/keyturn/keyturn/internal/kafka/topics"
 	"github.com/keyturn/keyturn/internal/topic/model"
@@ -57,7 +55,8 @@ func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Dec
 func (r *Reconciler) disown(ctx context.Context, o model.Observed) (outcome, error) {
 	status := o.Topic.Status
 	status.TopicName, status.TopicID = "", ""
-	return outcome{wake: o.Now}, r.applyStatus(ctx, o.Topic, status)
+	_, err := r.statuses.Apply(ctx, o.Topic, &o.Topic.Status, &status)
+	return outcome{wake: o.Now}, err
 }
 
 // create creates a topic that Kafka does not have.
@@ -126,10 +125,7 @@ func (r *Reconciler) fails(d model.Decision, err error, now time.Time, done *out
 // report applies the status when it differs, and writes events about what has happened and about a problem that has begun.
 func (r *Reconciler) report(ctx context.Context, o model.Observed, d model.Decision) error {
 	wanted := model.Status(o, d)
-	if r.isReported(o.Topic, wanted) {
-		return nil
-	}
-	if err := r.applyStatus(ctx, o.Topic, wanted); err != nil {
+	if isWritten, err := r.statuses.Apply(ctx, o.Topic, &o.Topic.Status, &wanted); err != nil || !isWritten {
 		return err
 	}
 	if d.Event != nil {
@@ -142,24 +138,4 @@ func (r *Reconciler) report(ctx context.Context, o model.Observed, d model.Decis
 		r.options.Events.Eventf(o.Topic, nil, corev1.EventTypeWarning, string(d.Problem.Reason), actionReconcile, "%s", d.Problem.Message)
 	}
 	return nil
-}
-
-func (r *Reconciler) applyStatus(ctx context.Context, topic *kafkav1.KafkaTopic, wanted kafkav1.KafkaTopicStatus) error {
-	status := kafkav1ac.KafkaTopicStatus().WithConditions(wanted.Conditions...).WithObservedGeneration(wanted.ObservedGeneration)
-	if wanted.TopicName != "" {
-		status.WithTopicName(wanted.TopicName)
-	}
-	if wanted.TopicID != "" {
-		status.WithTopicID(wanted.TopicID)
-	}
-	if err := r.applier.ApplyStatus(ctx, kafkav1ac.KafkaTopic(topic.Name, topic.Namespace).WithUID(topic.UID).WithStatus(status)); err != nil {
-		return err
-	}
-	r.memory.report(client.ObjectKeyFromObject(topic), wanted)
-	return nil
-}
-
-// isReported reports whether the topic has a status already. The cache may still show an older one.
-func (r *Reconciler) isReported(topic *kafkav1.KafkaTopic, status kafkav1.KafkaTopicStatus) bool {
-	return model.SameStatus(topic.Status, status) && r.memory.hasReported(client.ObjectKeyFromObject(topic), status)
 }

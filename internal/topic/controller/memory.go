@@ -1,14 +1,10 @@
 package controller
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
 // memory knows of each topic in which state of the world it was last brought up to date: an event that changes nothing of that costs
@@ -16,8 +12,6 @@ import (
 type memory struct {
 	mu     sync.Mutex
 	topics map[types.NamespacedName]remembered
-	// reported are the hashes of the statuses that were written last: the cache shows one a moment after that.
-	reported map[types.NamespacedName][sha256.Size]byte
 }
 
 type remembered struct {
@@ -26,7 +20,7 @@ type remembered struct {
 }
 
 func newMemory() *memory {
-	return &memory{topics: map[types.NamespacedName]remembered{}, reported: map[types.NamespacedName][sha256.Size]byte{}}
+	return &memory{topics: map[types.NamespacedName]remembered{}}
 }
 
 // of returns the last outcome, and whether it still stands at a time.
@@ -36,25 +30,6 @@ func (m *memory) of(topic types.NamespacedName, now version, at time.Time) (outc
 	last, known := m.topics[topic]
 	isDue := !last.outcome.wake.IsZero() && !at.Before(last.outcome.wake)
 	return last.outcome, known && last.version == now && !isDue
-}
-
-// report notes the status that was written.
-func (m *memory) report(topic types.NamespacedName, status kafkav1.KafkaTopicStatus) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reported[topic] = hashOf(status)
-}
-
-// hasReported tells a status that may be what the API server has from one after which another was written.
-func (m *memory) hasReported(topic types.NamespacedName, status kafkav1.KafkaTopicStatus) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	last, known := m.reported[topic]
-	return !known || last == hashOf(status)
-}
-
-func hashOf(status kafkav1.KafkaTopicStatus) [sha256.Size]byte {
-	return sha256.Sum256(fmt.Append(nil, status))
 }
 
 // unnoticed is what the last reconcile of a topic has warned of that it would not notice.
@@ -89,5 +64,4 @@ func (m *memory) forget(topic types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.topics, topic)
-	delete(m.reported, topic)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
+	"github.com/keyturn/keyturn/internal/operate"
 	"github.com/keyturn/keyturn/internal/topic/model"
 )
 
@@ -40,7 +41,7 @@ type Options struct {
 // Reconciler reconciles the KafkaTopics of one cluster.
 type Reconciler struct {
 	options   Options
-	applier   *kube.Applier
+	statuses  *operate.Statuses
 	memory    *memory
 	ledger    *ledger
 	creations *creations
@@ -49,7 +50,7 @@ type Reconciler struct {
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler {
 	return &Reconciler{
-		options: options, applier: kube.NewApplier(options.Client, model.Owner), memory: newMemory(), ledger: newLedger(options.Kafka),
+		options: options, statuses: operate.NewStatuses(options.Client, model.Owner), memory: newMemory(), ledger: newLedger(options.Kafka),
 		creations: &creations{client: options.Kafka},
 	}
 }
@@ -182,5 +183,6 @@ func earliest(a, b time.Time) time.Time {
 
 func (r *Reconciler) forget(topic types.NamespacedName) {
 	r.memory.forget(topic)
+	r.statuses.Forget(kafkav1.KindKafkaTopic, topic)
 	r.options.Metrics.forget(topic)
 }

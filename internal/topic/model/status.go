@@ -3,7 +3,6 @@ package model
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/keyturn/keyturn/api/condition"
@@ -38,9 +37,6 @@ func Status(o Observed, d Decision) kafkav1.KafkaTopicStatus {
 func newCondition(kind condition.Type, status condition.Status, r Remark) condition.Condition {
 	return condition.Condition{Type: kind, Status: status, Reason: string(r.Reason), Message: r.Message}
 }
-
-// SameStatus reports whether two statuses say the same.
-func SameStatus(a, b kafkav1.KafkaTopicStatus) bool { return reflect.DeepEqual(a, b) }
 
 // HasBegun reports whether a status does not tell of a problem yet.
 func HasBegun(status kafkav1.KafkaTopicStatus, problem Remark) bool {

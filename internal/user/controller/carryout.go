@@ -6,10 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	kafkav1ac "github.com/keyturn/keyturn/api/kafka/v1/applyconfiguration/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
@@ -199,36 +196,13 @@ func (r *Reconciler) serve(ctx context.Context, o *model.Observed, data map[stri
 // report applies the status when it differs, and writes an event about a problem that has begun.
 func (r *Reconciler) report(ctx context.Context, o model.Observed, d model.Decision, secret string) error {
 	wanted := model.Status(o, d, secret)
-	if r.isReported(o.User, wanted) {
-		return nil
-	}
-	if err := r.applyStatus(ctx, o.User, wanted); err != nil {
+	if isWritten, err := r.statuses.Apply(ctx, o.User, &o.User.Status, &wanted); err != nil || !isWritten {
 		return err
 	}
 	if d.Problem != nil && model.HasBegun(o.User.Status, *d.Problem) {
 		r.options.Events.Eventf(o.User, nil, corev1.EventTypeWarning, string(d.Problem.Reason), actionReconcile, "%s", d.Problem.Message)
 	}
 	return nil
-}
-
-func (r *Reconciler) applyStatus(ctx context.Context, user *kafkav1.KafkaUser, wanted kafkav1.KafkaUserStatus) error {
-	status := kafkav1ac.KafkaUserStatus().
-		WithConditions(wanted.Conditions...).
-		WithObservedGeneration(wanted.ObservedGeneration).
-		WithUsername(wanted.Username)
-	if wanted.Secret != "" {
-		status.WithSecret(wanted.Secret)
-	}
-	if err := r.applier.ApplyStatus(ctx, kafkav1ac.KafkaUser(user.Name, user.Namespace).WithUID(user.UID).WithStatus(status)); err != nil {
-		return err
-	}
-	r.memory.report(client.ObjectKeyFromObject(user), wanted)
-	return nil
-}
-
-// isReported reports whether the user has a status already. The cache may still show an older one.
-func (r *Reconciler) isReported(user *kafkav1.KafkaUser, status kafkav1.KafkaUserStatus) bool {
-	return model.SameStatus(user.Status, status) && r.memory.hasReported(client.ObjectKeyFromObject(user), status)
 }
 
 // Actions of events.

@@ -21,7 +21,7 @@ func (r *Reconciler) reportClock(ctx context.Context, user *kafkav1.KafkaUser, a
 	if !begins {
 		return wait, nil
 	}
-	if err := r.applyStatus(ctx, user, status); err != nil {
+	if _, err := r.statuses.Apply(ctx, user, &user.Status, &status); err != nil {
 		return ctrl.Result{}, err
 	}
 	warning := model.ClockWarning(ahead)

@@ -1,14 +1,11 @@
 package controller
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -19,8 +16,6 @@ type memory struct {
 	users map[types.NamespacedName]remembered
 	// news counts what has happened to objects that the cache does not hold.
 	news map[types.NamespacedName]uint64
-	// reported are the hashes of the statuses that were written last: the cache shows one a moment after that.
-	reported map[types.NamespacedName][sha256.Size]byte
 }
 
 type remembered struct {
@@ -29,7 +24,7 @@ type remembered struct {
 }
 
 func newMemory() *memory {
-	return &memory{users: map[types.NamespacedName]remembered{}, news: map[types.NamespacedName]uint64{}, reported: map[types.NamespacedName][sha256.Size]byte{}}
+	return &memory{users: map[types.NamespacedName]remembered{}, news: map[types.NamespacedName]uint64{}}
 }
 
 // of returns the last outcome, and whether it still stands at a time.
@@ -39,25 +34,6 @@ func (m *memory) of(user types.NamespacedName, now version, at time.Time) (outco
 	last, known := m.users[user]
 	isDue := !last.outcome.wake.IsZero() && !at.Before(last.outcome.wake)
 	return last.outcome, known && last.version == now && !isDue
-}
-
-// report notes the status that was written.
-func (m *memory) report(user types.NamespacedName, status kafkav1.KafkaUserStatus) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reported[user] = hashOf(status)
-}
-
-// hasReported tells a status that may be what the API server has from one after which another was written.
-func (m *memory) hasReported(user types.NamespacedName, status kafkav1.KafkaUserStatus) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	last, known := m.reported[user]
-	return !known || last == hashOf(status)
-}
-
-func hashOf(status kafkav1.KafkaUserStatus) [sha256.Size]byte {
-	return sha256.Sum256(fmt.Append(nil, status))
 }
 
 // unnoticed is what the last reconcile of a user has warned of that it would not notice.
@@ -104,7 +80,6 @@ func (m *memory) forget(user types.NamespacedName) {
 	defer m.mu.Unlock()
 	delete(m.users, user)
 	delete(m.news, user)
-	delete(m.reported, user)
 }
 
 // awaitTrust are the users whose certificate is to be reissued when all nodes trust the CA that signs.

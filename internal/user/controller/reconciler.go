@@ -22,6 +22,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
+	"github.com/keyturn/keyturn/internal/operate"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -55,10 +56,11 @@ type Options struct {
 
 // Reconciler reconciles the KafkaUsers of one cluster.
 type Reconciler struct {
-	options Options
-	applier *kube.Applier
-	memory  *memory
-	ledger  *ledger
+	options  Options
+	applier  *kube.Applier
+	statuses *operate.Statuses
+	memory   *memory
+	ledger   *ledger
 	// renewals are those that follow from another CA of an issuer.
 	renewals renewals
 	// named watches the Secrets that passwords come from: they have no label.
@@ -74,7 +76,8 @@ type Reconciler struct {
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler {
 	return &Reconciler{
-		options: options, applier: kube.NewApplier(options.Client, model.Owner), memory: newMemory(), ledger: newLedger(options.Kafka),
+		options: options, applier: kube.NewApplier(options.Client, model.Owner), statuses: operate.NewStatuses(options.Client, model.Owner),
+		memory: newMemory(), ledger: newLedger(options.Kafka),
 		named: kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}), turns: newTurns(),
 	}
 }
@@ -144,10 +147,9 @@ func (r *Reconciler) renew(ctx context.Context, user *kafkav1.KafkaUser, unnotic
 
 // pause says of a user that it is left as it is.
 func (r *Reconciler) pause(ctx context.Context, user *kafkav1.KafkaUser, unnoticed []model.Remark, last outcome, now time.Time) (outcome, error) {
-	if status := model.Paused(user, unnoticed, now); !r.isReported(user, status) {
-		if err := r.applyStatus(ctx, user, status); err != nil {
-			return outcome{}, err
-		}
+	status := model.Paused(user, unnoticed, now)
+	if _, err := r.statuses.Apply(ctx, user, &user.Status, &status); err != nil {
+		return outcome{}, err
 	}
 	secret, err := r.cachedVersion(ctx, r.secretName(user.Name))
 	return outcome{secret: last.secret, secretVersion: secret, notBefore: last.notBefore, notAfter: last.notAfter, inKafka: last.inKafka}, err
@@ -205,6 +207,7 @@ func (r *Reconciler) wait(user *kafkav1.KafkaUser, done outcome, now time.Time) 
 
 func (r *Reconciler) forget(user types.NamespacedName) {
 	r.memory.forget(user)
+	r.statuses.Forget(kafkav1.KindKafkaUser, user)
 	r.turns.end(user)
 	r.noticed()
 	r.options.Metrics.forget(user)

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -75,9 +74,6 @@ func NotWritten(secret string, err error) *Remark {
 func newCondition(kind condition.Type, r Remark) condition.Condition {
 	return condition.Condition{Type: kind, Status: condition.True, Reason: string(r.Reason), Message: r.Message}
 }
-
-// SameStatus reports whether two statuses say the same.
-func SameStatus(a, b kafkav1.KafkaUserStatus) bool { return reflect.DeepEqual(a, b) }
 
 // HasBegun reports whether a status does not tell of a problem yet.
 func HasBegun(status kafkav1.KafkaUserStatus, problem Remark) bool {

@@ -8,10 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +21,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/operate"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -45,6 +43,7 @@ func (r *Reconciler) ReconcileAccess(ctx context.Context, request ctrl.Request) 
 	if err := r.options.Client.Get(ctx, request.NamespacedName, access); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.accessed.ReferTo(request.NamespacedName, nil)
+			r.statuses.Forget(keyturnv1alpha1.KindEtcdAccess, request.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading EtcdAccess %s: %w", request, err)
@@ -54,7 +53,7 @@ func (r *Reconciler) ReconcileAccess(ctx context.Context, request ctrl.Request) 
 	}
 	if ahead, isWrong := r.options.Ahead.Difference(); isWrong {
 		status := access.Status.DeepCopy()
-		return r.reportClock(ctx, stopped{access, keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess), status, &status.Conditions}, ahead)
+		return r.reportClock(ctx, stopped{access, &access.Status, status, &status.Conditions}, ahead)
 	}
 	a := &accessPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now(), conditions: access.Status.Conditions}, access: access}
 	if err := a.run(ctx); err != nil {
@@ -282,28 +281,13 @@ func (a *accessPass) issue(ctx context.Context, signed enroll.Signed, key []byte
 	return nil
 }
 
-// reportAccess applies the status when it differs, and writes an event when Ready has another status or reason.
+// reportAccess applies the status, and writes an event about news of Ready.
 func (a *accessPass) reportAccess(ctx context.Context) error {
-	wanted := model.AccessStatus(a.access, a.leaf, a.problem, a.now)
-	if equality.Semantic.DeepEqual(a.access.Status, wanted) {
-		return nil
-	}
-	intent, err := statusIntent(keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess), a.access, &wanted)
-	if err != nil {
+	before, wanted := a.access.Status, model.AccessStatus(a.access, a.leaf, a.problem, a.now)
+	if isWritten, err := a.statuses.Apply(ctx, a.access, &before, &wanted); err != nil || !isWritten {
 		return err
 	}
-	if err := a.appliers.Of(a.access.UID).ApplyStatus(ctx, intent); err != nil {
-		return err
-	}
-	ready := wanted.Conditions[0]
-	before := apimeta.FindStatusCondition(a.access.Status.Conditions, ready.Type)
-	if before != nil && before.Status == ready.Status && before.Reason == ready.Reason {
-		return nil
-	}
-	kind := corev1.EventTypeWarning
-	if ready.Status == metav1.ConditionTrue || ready.Reason == string(model.CANotReady) {
-		kind = corev1.EventTypeNormal
-	}
-	a.options.Events.Eventf(a.access, nil, kind, ready.Reason, actionGrant, "%s", ready.Message)
+	news := operate.News(before.Conditions, wanted.Conditions, keyturnv1alpha1.ConditionReady)
+	a.events(actionGrant).Announce(a.access, news, string(model.CANotReady))
 	return nil
 }

@@ -88,20 +88,6 @@ func (p *pass) attestPod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// tellAttestation writes an event when the admission policy comes into force, or is no longer.
-func (p *pass) tellAttestation(wanted etcdv1beta2.EtcdClusterStatus) {
-	now := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionAttestationEnforced)
-	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, etcdv1beta2.ConditionAttestationEnforced)
-	if now == nil || before != nil && before.Status == now.Status && before.Reason == now.Reason {
-		return
-	}
-	kind := corev1.EventTypeWarning
-	if now.Status == metav1.ConditionTrue {
-		kind = corev1.EventTypeNormal
-	}
-	p.event(kind, now.Reason, "%s", now.Message)
-}
-
 // testEvery is how old a test may be, and testAgain one that has failed. Looked for older ones every testAgain, each
 // change of the policy is found within a minute.
 const (

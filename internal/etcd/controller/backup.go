@@ -40,6 +40,7 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 			return ctrl.Result{}, fmt.Errorf("reading EtcdBackup %s: %w", request, err)
 		}
 		r.options.Metrics.forgetBackup(request.NamespacedName)
+		r.statuses.Forget(etcdv1beta2.KindEtcdBackup, request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if !stored.DeletionTimestamp.IsZero() {
@@ -47,7 +48,7 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 	}
 	if ahead, isWrong := r.options.Ahead.Difference(); isWrong {
 		status := stored.Status.DeepCopy()
-		return r.reportClock(ctx, stopped{stored, etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup), status, &status.Conditions}, ahead)
+		return r.reportClock(ctx, stopped{stored, &stored.Status, status, &status.Conditions}, ahead)
 	}
 	b := &backupPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now(), conditions: stored.Status.Conditions}, backup: model.Backup{EtcdBackup: stored}}
 	b.seen.Now = b.now

@@ -3,14 +3,11 @@ package controller
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
 const actionBackup = "BackUp"
@@ -19,33 +16,19 @@ const actionBackup = "BackUp"
 func (b *backupPass) report(ctx context.Context) error {
 	stored, wanted := b.backup.EtcdBackup, b.backup.Next(b.seen)
 	b.options.Metrics.sawBackup(client.ObjectKeyFromObject(stored), wanted.LastSuccessDate, b.backup.Interval())
-	if equality.Semantic.DeepEqual(stored.Status, wanted) {
-		return nil
-	}
-	intent, err := recordIntent(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup), stored, &wanted)
-	if err != nil {
+	if isWritten, err := b.statuses.Record(ctx, stored, &stored.Status, &wanted); err != nil || !isWritten {
 		return err
 	}
-	if err := b.appliers.Of(stored.UID).ApplyStatus(ctx, intent); err != nil {
-		return err
-	}
-	b.tellBackup(wanted.Conditions[0])
+	b.tellBackup(wanted.Conditions)
 	return nil
 }
 
-func (b *backupPass) tellBackup(ready metav1.Condition) {
-	stored := b.backup.EtcdBackup
+func (b *backupPass) tellBackup(wanted []metav1.Condition) {
+	stored, ready := b.backup.EtcdBackup, &wanted[0]
+	news := operate.News(stored.Status.Conditions, wanted, ready.Type)
 	if b.seen.Result != nil {
 		b.options.Metrics.backupEnded(client.ObjectKeyFromObject(stored), ready.Reason)
+		news = ready
 	}
-	before := apimeta.FindStatusCondition(stored.Status.Conditions, ready.Type)
-	isNews := before == nil || before.Status != ready.Status || before.Reason != ready.Reason
-	if b.seen.Result == nil && !isNews {
-		return
-	}
-	kind := corev1.EventTypeWarning
-	if ready.Status == metav1.ConditionTrue || ready.Reason == string(model.BackupRunning) {
-		kind = corev1.EventTypeNormal
-	}
-	b.options.Events.Eventf(stored, nil, kind, ready.Reason, actionBackup, "%s", ready.Message)
+	b.events(actionBackup).Announce(stored, news, string(model.BackupRunning))
 }

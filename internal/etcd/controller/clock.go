@@ -4,25 +4,24 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
-// stopped is a resource for which nothing is done while the clock is wrong. status is a copy of its status, with conditions in it.
+// stopped is a resource for which nothing is done while the clock is wrong. before points to its status, and wanted to a copy
+// with conditions in it.
 type stopped struct {
 	client.Object
 
-	kind       schema.GroupVersionKind
-	status     any
-	conditions *[]metav1.Condition
+	before, wanted any
+	conditions     *[]metav1.Condition
 }
 
 // reportClock says so, and changes nothing else.
@@ -33,14 +32,13 @@ func (r *Reconciler) reportClock(ctx context.Context, s stopped, ahead time.Dura
 		return wait, nil
 	}
 	*s.conditions = conditions
-	intent, err := recordIntent(s.kind, s, s.status)
-	if err != nil {
+	if isWritten, err := r.statuses.Record(ctx, s.Object, s.before, s.wanted); err != nil || !isWritten {
 		return ctrl.Result{}, err
 	}
-	if err := r.appliers.Of(s.GetUID()).ApplyStatus(ctx, intent); err != nil {
-		return ctrl.Result{}, err
-	}
-	ready := apimeta.FindStatusCondition(conditions, etcdv1beta2.ConditionReady)
-	r.options.Events.Eventf(s.Object, nil, corev1.EventTypeWarning, ready.Reason, actionReconcile, "%s", ready.Message)
+	r.events(actionReconcile).Announce(s.Object, apimeta.FindStatusCondition(conditions, etcdv1beta2.ConditionReady))
 	return wait, nil
+}
+
+func (r *Reconciler) events(action string) operate.Events {
+	return operate.Events{Recorder: r.options.Events, Action: action}
 }

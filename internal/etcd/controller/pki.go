@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -21,6 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/operate"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -199,29 +199,20 @@ func (p *pkiPass) wait() time.Duration {
 	return wait
 }
 
-// report applies the status when it differs, and writes an event about another state of Ready.
+// report applies the status, and writes an event about news of Ready.
 func (p *pkiPass) report(ctx context.Context) error {
-	wanted := model.PKIStatus(p.seen)
-	if reflect.DeepEqual(p.pki.Status, wanted) {
-		return nil
-	}
-	intent, err := statusIntent(keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdPKI), p.pki, &wanted)
-	if err != nil {
+	before, wanted := p.pki.Status, model.PKIStatus(p.seen)
+	if isWritten, err := p.statuses.Apply(ctx, p.pki, &before, &wanted); err != nil || !isWritten {
 		return err
 	}
-	if err := p.appliers.Of(p.pki.UID).ApplyStatus(ctx, intent); err != nil {
-		return err
+	ready := &wanted.Conditions[0]
+	last := apimeta.FindStatusCondition(before.Conditions, ready.Type)
+	switch events := p.events(actionAsk); {
+	case operate.News(before.Conditions, wanted.Conditions, ready.Type) == nil && last.Message == ready.Message:
+	case ready.Status == metav1.ConditionTrue && len(p.seen.Remarks()) > 0:
+		events.Write(p.pki, corev1.EventTypeWarning, ready)
+	default:
+		events.Announce(p.pki, ready, string(model.WaitingForSigner))
 	}
-	ready := wanted.Conditions[0]
-	before := apimeta.FindStatusCondition(p.pki.Status.Conditions, ready.Type)
-	if before != nil && before.Status == ready.Status && before.Reason == ready.Reason && before.Message == ready.Message {
-		return nil
-	}
-	kind := corev1.EventTypeWarning
-	isFine := ready.Status == metav1.ConditionTrue && len(p.seen.Remarks()) == 0
-	if isFine || ready.Reason == string(model.WaitingForSigner) {
-		kind = corev1.EventTypeNormal
-	}
-	p.options.Events.Eventf(p.pki, nil, kind, ready.Reason, actionAsk, "%s", ready.Message)
 	return nil
 }

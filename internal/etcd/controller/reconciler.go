@@ -28,6 +28,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/mtls"
+	"github.com/keyturn/keyturn/internal/operate"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/records"
 	"github.com/keyturn/keyturn/internal/reports"
@@ -80,6 +81,7 @@ type Options struct {
 // Reconciler reconciles EtcdClusters.
 type Reconciler struct {
 	options       Options
+	statuses      *operate.Statuses
 	appliers      *kube.Appliers
 	podAppliers   *kube.Appliers
 	startAppliers *kube.Appliers
@@ -106,6 +108,7 @@ type Reconciler struct {
 func New(options Options) *Reconciler {
 	r := &Reconciler{
 		options:       options,
+		statuses:      operate.NewStatuses(options.Client, fieldOwner),
 		appliers:      kube.NewAppliers(options.Client, fieldOwner),
 		podAppliers:   kube.NewAppliers(options.Client, podOwner),
 		startAppliers: kube.NewAppliers(options.Client, startOwner),
@@ -172,6 +175,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		r.forget(request.NamespacedName)
 		r.options.Metrics.forget(request.NamespacedName)
+		r.statuses.Forget(etcdv1beta2.KindEtcdCluster, request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	p := &pass{Reconciler: r, etcd: etcd, now: r.options.Clock.Now(), members: recorded(etcd.Status)}
@@ -182,7 +186,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if ahead, isWrong := r.options.Ahead.Difference(); isWrong && p.cluster.Names.Mode != model.Insecure {
 		status := etcd.Status.DeepCopy()
-		return r.reportClock(ctx, stopped{etcd, etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster), status, &status.Conditions}, ahead)
+		return r.reportClock(ctx, stopped{etcd, &etcd.Status, status, &status.Conditions}, ahead)
 	}
 	if err := p.run(ctx); err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)

@@ -5,15 +5,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
 // Actions of events.
@@ -31,19 +30,12 @@ func (p *pass) report(ctx context.Context) error {
 	p.options.Metrics.saw(p.cluster.Names.NamespacedName(), len(wanted.Members.Ready), len(wanted.Members.Unready))
 	p.options.Metrics.loaded(p.cluster.Names.NamespacedName(), wanted.MemberStatuses, seen.Reported)
 	p.options.Metrics.expire(p.cluster.Names.NamespacedName(), p.trusted(), p.presented())
-	if equality.Semantic.DeepEqual(p.etcd.Status, wanted) {
-		return nil
-	}
-	intent, err := recordIntent(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster), p.etcd, &wanted)
-	if err != nil {
-		return err
-	}
-	if err := p.appliers.Of(p.etcd.UID).ApplyStatus(ctx, intent); err != nil {
+	if isWritten, err := p.statuses.Record(ctx, p.etcd, &p.etcd.Status, &wanted); err != nil || !isWritten {
 		return err
 	}
 	p.tellRestored(wanted)
-	p.tell(wanted)
-	p.tellAttestation(wanted)
+	p.announce(wanted, etcdv1beta2.ConditionReady, progress()...)
+	p.announce(wanted, etcdv1beta2.ConditionAttestationEnforced)
 	p.tellVolumes(wanted)
 	p.tellHealth(wanted)
 	p.tellChange(wanted, etcdv1beta2.ConditionCertificatesLoaded)
@@ -84,18 +76,9 @@ func serves(pod *corev1.Pod) bool {
 	return isReady(pod) && pod.DeletionTimestamp.IsZero() && pod.Labels[model.RoleLabel] == string(etcdv1beta2.RoleVoter)
 }
 
-// tell writes an event when the cluster has become ready, or is not ready for another reason than before.
-func (p *pass) tell(wanted etcdv1beta2.EtcdClusterStatus) {
-	ready := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionReady)
-	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, etcdv1beta2.ConditionReady)
-	if ready == nil || before != nil && before.Status == ready.Status && before.Reason == ready.Reason {
-		return
-	}
-	kind := corev1.EventTypeNormal
-	if ready.Status != metav1.ConditionTrue && p.problem != nil && !isProgress(p.problem.Reason) {
-		kind = corev1.EventTypeWarning
-	}
-	p.event(kind, ready.Reason, "%s", ready.Message)
+// announce writes an event when a condition has another status or reason than before.
+func (p *pass) announce(wanted etcdv1beta2.EtcdClusterStatus, kind string, passing ...string) {
+	p.events(actionReconcile).Announce(p.etcd, operate.News(p.etcd.Status.Conditions, wanted.Conditions, kind), passing...)
 }
 
 // tellHealth writes an event when etcd reports something else of its data, unless that of Ready says it.
@@ -107,16 +90,11 @@ func (p *pass) tellHealth(wanted etcdv1beta2.EtcdClusterStatus) {
 	}
 }
 
-// tellChange writes an event when a condition has another reason than before. One that begins as True is no news.
+// tellChange announces a condition, but not one that begins as True.
 func (p *pass) tellChange(wanted etcdv1beta2.EtcdClusterStatus, kind string) {
-	now := apimeta.FindStatusCondition(wanted.Conditions, kind)
-	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, kind)
-	switch {
-	case now == nil, before != nil && before.Reason == now.Reason:
-	case now.Status != metav1.ConditionTrue:
-		p.event(corev1.EventTypeWarning, now.Reason, "%s", now.Message)
-	case before != nil:
-		p.event(corev1.EventTypeNormal, now.Reason, "%s", now.Message)
+	isNew := apimeta.FindStatusCondition(p.etcd.Status.Conditions, kind) == nil
+	if !isNew || !apimeta.IsStatusConditionTrue(wanted.Conditions, kind) {
+		p.announce(wanted, kind)
 	}
 }
 
@@ -129,13 +107,10 @@ func (p *pass) event(kind, reason, format string, args ...any) {
 	p.options.Events.Eventf(p.etcd, nil, kind, reason, actionReconcile, format, args...)
 }
 
-// isProgress reports whether a reason passes by itself on the way to the size of the cluster.
-func isProgress(reason model.Reason) bool {
-	switch membership.Reason(reason) {
-	case membership.WaitingForMembers, membership.WaitingForPods, membership.WaitingForLearners,
-		membership.RemovingMember, membership.Upgrading, membership.Restarting:
-		return true
-	default:
-		return false
+// progress are reasons that pass by themselves on the way to the size of the cluster, or when a person wants it.
+func progress() []string {
+	return []string{
+		string(membership.WaitingForMembers), string(membership.WaitingForPods), string(membership.WaitingForLearners),
+		string(membership.RemovingMember), string(membership.Upgrading), string(membership.Restarting), string(model.Paused),
 	}
 }

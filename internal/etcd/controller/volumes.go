@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +14,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
 // expandAgain is how soon an expansion is tried again that the API server has refused. Nothing tells when a StorageClass
@@ -98,16 +98,14 @@ func (p *pass) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim, 
 
 // tellVolumes writes an event when volumes are not as the spec says, or for another reason than before.
 func (p *pass) tellVolumes(wanted etcdv1beta2.EtcdClusterStatus) {
-	now := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionVolumesDiffer)
-	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, etcdv1beta2.ConditionVolumesDiffer)
-	if now == nil || before != nil && before.Reason == now.Reason {
-		return
+	news := operate.News(p.etcd.Status.Conditions, wanted.Conditions, etcdv1beta2.ConditionVolumesDiffer)
+	switch {
+	case news == nil:
+	case model.Reason(news.Reason) == model.VolumesExpanding:
+		p.event(corev1.EventTypeNormal, news.Reason, "%s", news.Message)
+	default:
+		p.event(corev1.EventTypeWarning, news.Reason, "%s", news.Message)
 	}
-	kind := corev1.EventTypeWarning
-	if model.Reason(now.Reason) == model.VolumesExpanding {
-		kind = corev1.EventTypeNormal
-	}
-	p.event(kind, now.Reason, "%s", now.Message)
 }
 
 // refusal is what the API server has answered to the expansion of a claim, which is tried again then.

@@ -116,6 +116,11 @@ func TestWhatFollowsFromReadyIsWrittenOnce(t *testing.T) {
 		if !equality.Semantic.DeepEqual(access.Status, binding.Status(access, refused, now.Add(time.Hour))) {
 			t.Errorf("%s: the status is written again", form)
 		}
+		access.Status.Conditions = append(access.Status.Conditions, metav1.Condition{Type: "OfAnotherController", Status: metav1.ConditionTrue})
+		if next := binding.Status(access, refused, now.Add(time.Hour)); !equality.Semantic.DeepEqual(binding.Own(access.Status), binding.Own(next)) {
+			t.Errorf("%s: a condition of another controller has the status written again", form)
+		}
+		access.Status.Conditions = access.Status.Conditions[:2]
 		access.Status = binding.Status(access, binding.Outcome{}, now)
 		if left := access.Status.Conditions; len(left) != 1 {
 			t.Errorf("%s: once bound the conditions are %+v", form, left)

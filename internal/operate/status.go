@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,10 +18,8 @@ import (
 type Statuses struct {
 	writer  client.Client
 	applier *kube.Applier
-
-	mu sync.Mutex
 	// written are the digests of the statuses that were written last: the cache shows one a moment after that.
-	written map[resource][sha256.Size]byte
+	written Known[resource, [sha256.Size]byte]
 }
 
 type resource struct {
@@ -32,7 +29,7 @@ type resource struct {
 
 // NewStatuses returns Statuses that write through writer as the field owner.
 func NewStatuses(writer client.Client, owner string) *Statuses {
-	return &Statuses{writer: writer, applier: kube.NewApplier(writer, owner), written: map[resource][sha256.Size]byte{}}
+	return &Statuses{writer: writer, applier: kube.NewApplier(writer, owner)}
 }
 
 // Apply writes a status unless the resource has it, and reports whether it did. before is the status that was read;
@@ -49,17 +46,11 @@ func (s *Statuses) Record(ctx context.Context, of client.Object, before, wanted 
 
 // Forget drops what is remembered of a resource that is gone.
 func (s *Statuses) Forget(kind string, name types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.written, resource{kind, name})
+	s.written.Forget(resource{kind, name})
 }
 
 // Len is of how many resources something is remembered.
-func (s *Statuses) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.written)
-}
+func (s *Statuses) Len() int { return s.written.Len() }
 
 func (s *Statuses) apply(ctx context.Context, of client.Object, version string, before, wanted any) (bool, error) {
 	intent, err := s.intent(of, wanted)
@@ -68,16 +59,15 @@ func (s *Statuses) apply(ctx context.Context, of client.Object, version string, 
 	}
 	key := resource{intent.GetKind(), client.ObjectKeyFromObject(of)}
 	digest := sha256.Sum256(fmt.Append(nil, intent.Object["status"]))
-	if equality.Semantic.DeepEqual(before, wanted) && s.isLast(key, digest) {
+	last, isKnown := s.written.Of(key)
+	if equality.Semantic.DeepEqual(before, wanted) && (!isKnown || last == digest) {
 		return false, nil
 	}
 	intent.SetResourceVersion(version)
 	if err := s.applier.ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent)); err != nil {
 		return false, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.written[key] = digest
+	s.written.Put(key, digest)
 	return true, nil
 }
 
@@ -96,12 +86,4 @@ func (s *Statuses) intent(of client.Object, wanted any) (*unstructured.Unstructu
 	intent.SetName(of.GetName())
 	intent.SetUID(of.GetUID())
 	return intent, nil
-}
-
-// isLast reports whether the API server may have a status: no other one was written since.
-func (s *Statuses) isLast(key resource, digest [sha256.Size]byte) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last, isKnown := s.written[key]
-	return !isKnown || last == digest
 }

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"maps"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,44 +15,16 @@ import (
 	"github.com/keyturn/keyturn/internal/access/binding"
 )
 
-// memory knows of each KafkaAccess in which versions of all objects it was last brought up to date: an event that
-// tells of the operator's own writes costs no request.
-type memory struct {
-	mu       sync.Mutex
-	accesses map[types.NamespacedName]settled
-}
-
-// settled is a KafkaAccess with its status, and the versions of what it was brought up to date with; the version of an
-// object that does not exist is empty.
+// settled is a KafkaAccess with its status, and the versions of what it was last brought up to date with: an event that tells of
+// the operator's own writes costs no request. The version of an object that does not exist is empty.
 type settled struct {
 	access   *binding.Access
 	versions map[reference]string
 }
 
-func newMemory() *memory { return &memory{accesses: map[types.NamespacedName]settled{}} }
-
-func (m *memory) of(name types.NamespacedName) (settled, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	last, known := m.accesses[name]
-	return last, known
-}
-
-func (m *memory) remember(name types.NamespacedName, now settled) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.accesses[name] = now
-}
-
-func (m *memory) forget(name types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.accesses, name)
-}
-
 // isSettled reports whether the cache shows everything as it was when the KafkaAccess was last brought up to date.
 func (r *Reconciler) isSettled(ctx context.Context, name types.NamespacedName) bool {
-	last, known := r.memory.of(name)
+	last, known := r.settled.Of(name)
 	if !known || r.denial(name, last.versions) != nil {
 		return false
 	}

@@ -2,18 +2,19 @@ package controller
 
 import (
 	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
 // Metrics count KafkaAccesses and the writes of their Secrets.
 type Metrics struct {
-	mu     sync.Mutex
-	ready  map[metered]bool
-	writes int
+	ready  operate.Known[metered, bool]
+	writes atomic.Int64
 
 	accesses, secretWrites *prometheus.Desc
 }
@@ -27,7 +28,6 @@ type metered struct {
 // NewMetrics returns an empty collector.
 func NewMetrics() *Metrics {
 	return &Metrics{
-		ready: map[metered]bool{},
 		accesses: prometheus.NewDesc("keyturn_access_resources",
 			"How many KafkaAccesses are ready, and how many are not.", []string{"ready"}, nil),
 		secretWrites: prometheus.NewDesc("keyturn_access_secret_writes_total",
@@ -43,32 +43,22 @@ func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect reports what the last reconcile of each KafkaAccess came to.
 func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	counts := map[bool]int{}
-	for _, ready := range m.ready {
+	for _, ready := range m.ready.All() {
 		counts[ready]++
 	}
 	for _, ready := range []bool{true, false} {
 		metrics <- prometheus.MustNewConstMetric(m.accesses, prometheus.GaugeValue, float64(counts[ready]), strconv.FormatBool(ready))
 	}
-	metrics <- prometheus.MustNewConstMetric(m.secretWrites, prometheus.CounterValue, float64(m.writes))
+	metrics <- prometheus.MustNewConstMetric(m.secretWrites, prometheus.CounterValue, float64(m.writes.Load()))
 }
 
 func (m *Metrics) reconciled(form schema.GroupVersion, access types.NamespacedName, ready bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ready[metered{form, access}] = ready
+	m.ready.Put(metered{form, access}, ready)
 }
 
 func (m *Metrics) forget(form schema.GroupVersion, access types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.ready, metered{form, access})
+	m.ready.Forget(metered{form, access})
 }
 
-func (m *Metrics) wrote() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.writes++
-}
+func (m *Metrics) wrote() { m.writes.Add(1) }

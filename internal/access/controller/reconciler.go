@@ -55,7 +55,7 @@ type Reconciler struct {
 	statuses   *operate.Statuses
 	events     operate.Events
 	references *references
-	memory     *memory
+	settled    operate.Known[types.NamespacedName, settled]
 	// named watches Secrets that do not carry the label by which all others are watched.
 	named *kube.Named
 }
@@ -69,7 +69,6 @@ func New(form binding.Form, options Options) *Reconciler {
 		statuses:   operate.NewStatuses(options.Client, binding.Owner),
 		events:     operate.Events{Recorder: options.Events, Action: action},
 		references: newReferences(),
-		memory:     newMemory(),
 		named:      kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}),
 	}
 }
@@ -79,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if r.isSettled(ctx, request.NamespacedName) {
 		return ctrl.Result{}, nil
 	}
-	r.memory.forget(request.NamespacedName)
+	r.settled.Forget(request.NamespacedName)
 	object := newObject(r.form)
 	err := r.options.Live.Get(ctx, request.NamespacedName, object)
 	switch {
@@ -122,7 +121,7 @@ func (r *Reconciler) pass(ctx context.Context, access *binding.Access) error {
 		return denied // no event tells that the problem is over
 	}
 	if len(p.unlabelled) == 0 { // the cache shows no others
-		r.memory.remember(access.Key(), settled{access, p.read})
+		r.settled.Put(access.Key(), settled{access, p.read})
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Dec
 		}
 	}
 	if !done.doubted.IsZero() {
-		done.doubted = earliest(r.memory.doubted(client.ObjectKeyFromObject(o.Topic)), done.doubted)
+		last, _ := r.memory.Of(client.ObjectKeyFromObject(o.Topic))
+		done.doubted = earliest(last.outcome.doubted, done.doubted)
 		if o.Now.Sub(done.doubted) < 2*rounds.Lag {
 			return done, nil // another look at Kafka may show that all is well
 		}

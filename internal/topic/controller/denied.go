@@ -39,7 +39,7 @@ func textOf(warnings []model.Remark) string {
 // after that. What the topic asks for stays that of the cache.
 func (r *Reconciler) refreshStatus(ctx context.Context, topic *kafkav1.KafkaTopic, unnoticed []model.Remark) error {
 	name := client.ObjectKeyFromObject(topic)
-	if len(unnoticed) == 0 && r.memory.unnoticed(name) == "" {
+	if last, _ := r.memory.Of(name); len(unnoticed) == 0 && last.version.unnoticed == "" {
 		return nil
 	}
 	var stored kafkav1.KafkaTopic

@@ -22,7 +22,8 @@ func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, now ti
 		return fmt.Errorf("looking for a topic that is not listed: %w", err)
 	}
 	isKept := exists && model.IsKeptFor(topic, r.options.Cluster.Name)
-	wasOurs := isKept || exists && r.memory.knows(key)
+	_, isKnown := r.memory.Of(key)
+	wasOurs := isKept || exists && isKnown
 	r.forget(key)
 	if !wasOurs || r.isNamedBy(topic) {
 		return nil

@@ -1,10 +1,12 @@
 package controller
 
 import (
-	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
 // Metrics counts topics and what was done to them. It names no topic: there may be many thousands.
@@ -14,10 +16,9 @@ type Metrics struct {
 	paused    *prometheus.Desc
 	unmanaged *prometheus.Desc
 
-	mu     sync.Mutex
-	topics map[types.NamespacedName]outcome
+	topics operate.Known[types.NamespacedName, outcome]
 	// others is nil until what Kafka holds is known.
-	others *int
+	others atomic.Pointer[int]
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -32,7 +33,6 @@ func NewMetrics(cluster types.NamespacedName) *Metrics {
 		ready:     prometheus.NewDesc("keyturn_topic_resources", "KafkaTopics by whether they are ready.", []string{"ready"}, labels),
 		paused:    prometheus.NewDesc("keyturn_topic_resources_paused", "KafkaTopics that are paused.", nil, labels),
 		unmanaged: prometheus.NewDesc("keyturn_topic_unmanaged", "Topics in Kafka that are no KafkaTopics, those of Kafka's own left out; absent while that is unknown.", nil, labels),
-		topics:    map[types.NamespacedName]outcome{},
 	}
 }
 
@@ -51,15 +51,13 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(m.ready, prometheus.GaugeValue, float64(ready), "true")
 	out <- prometheus.MustNewConstMetric(m.ready, prometheus.GaugeValue, float64(notReady), "false")
 	out <- prometheus.MustNewConstMetric(m.paused, prometheus.GaugeValue, float64(paused))
-	if others := m.unmanagedTopics(); others != nil {
+	if others := m.others.Load(); others != nil {
 		out <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(*others))
 	}
 }
 
 func (m *Metrics) summary() (ready, notReady, paused int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, topic := range m.topics {
+	for _, topic := range m.topics.All() {
 		switch {
 		case topic.isPaused:
 			paused++
@@ -72,17 +70,7 @@ func (m *Metrics) summary() (ready, notReady, paused int) {
 	return ready, notReady, paused
 }
 
-func (m *Metrics) unmanagedTopics() *int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.others
-}
-
-func (m *Metrics) sawUnmanaged(count int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.others = &count
-}
+func (m *Metrics) sawUnmanaged(count int) { m.others.Store(&count) }
 
 // The changes that are counted.
 const (
@@ -95,14 +83,6 @@ const (
 
 func (m *Metrics) changed(change string) { m.changes.WithLabelValues(change).Inc() }
 
-func (m *Metrics) saw(topic types.NamespacedName, done outcome) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.topics[topic] = done
-}
+func (m *Metrics) saw(topic types.NamespacedName, done outcome) { m.topics.Put(topic, done) }
 
-func (m *Metrics) forget(topic types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.topics, topic)
-}
+func (m *Metrics) forget(topic types.NamespacedName) { m.topics.Forget(topic) }

@@ -42,7 +42,7 @@ type Options struct {
 type Reconciler struct {
 	options   Options
 	statuses  *operate.Statuses
-	memory    *memory
+	memory    memory
 	ledger    *ledger
 	creations *creations
 }
@@ -50,7 +50,7 @@ type Reconciler struct {
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler {
 	return &Reconciler{
-		options: options, statuses: operate.NewStatuses(options.Client, model.Owner), memory: newMemory(), ledger: newLedger(options.Kafka),
+		options: options, statuses: operate.NewStatuses(options.Client, model.Owner), ledger: newLedger(options.Kafka),
 		creations: &creations{client: options.Kafka},
 	}
 }
@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	last, same := r.memory.of(request.NamespacedName, seen, now)
+	last, same := r.memory.last(request.NamespacedName, seen, now)
 	if same && !r.isNews(ctx, &topic, last, now) {
 		return r.wait(&topic, last, now), nil
 	}
@@ -141,7 +141,7 @@ func (r *Reconciler) keep(topic *kafkav1.KafkaTopic, seen version, done outcome)
 	seen.unnoticed = done.unnoticed
 	seen.hold = r.hold(topic)
 	seen.hasDeparted = false // the status was written since
-	r.memory.remember(name, seen, done)
+	r.memory.Put(name, remembered{seen, done})
 	r.options.Metrics.saw(name, done)
 }
 
@@ -182,7 +182,7 @@ func earliest(a, b time.Time) time.Time {
 }
 
 func (r *Reconciler) forget(topic types.NamespacedName) {
-	r.memory.forget(topic)
+	r.memory.Forget(topic)
 	r.statuses.Forget(kafkav1.KindKafkaTopic, topic)
 	r.options.Metrics.forget(topic)
 }

@@ -50,7 +50,7 @@ func textOf(warnings []model.Remark) string {
 // after that. What the user asks for stays that of the cache.
 func (r *Reconciler) refreshStatus(ctx context.Context, user *kafkav1.KafkaUser, unnoticed []model.Remark) error {
 	name := client.ObjectKeyFromObject(user)
-	if len(unnoticed) == 0 && r.memory.unnoticed(name) == "" {
+	if last, _ := r.memory.users.Of(name); len(unnoticed) == 0 && last.version.unnoticed == "" {
 		return nil
 	}
 	var stored kafkav1.KafkaUser

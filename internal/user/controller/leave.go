@@ -40,7 +40,8 @@ func (r *Reconciler) departed(ctx context.Context, key types.NamespacedName, now
 	if err != nil {
 		return nil, false, err
 	}
-	wasOurs := exists && (r.isKept(user) || r.memory.knows(key))
+	_, isKnown := r.memory.users.Of(key)
+	wasOurs := exists && (r.isKept(user) || isKnown)
 	if !wasOurs || r.isNamedBy(user) {
 		r.forget(key)
 		return nil, false, nil

@@ -1,11 +1,13 @@
 package controller
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
 // Metrics counts users and their certificates. It names no user: there may be many thousands.
@@ -15,10 +17,9 @@ type Metrics struct {
 	earliest     *prometheus.Desc
 	unmanaged    *prometheus.Desc
 
-	mu    sync.Mutex
-	users map[types.NamespacedName]outcome
+	users operate.Known[types.NamespacedName, outcome]
 	// others is nil until what Kafka holds for users is known.
-	others *int
+	others atomic.Pointer[int]
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -33,7 +34,6 @@ func NewMetrics(cluster types.NamespacedName) *Metrics {
 		ready:     prometheus.NewDesc("keyturn_user_resources", "KafkaUsers by whether they are ready.", []string{"ready"}, labels),
 		earliest:  prometheus.NewDesc("keyturn_user_certificate_expiration_timestamp_seconds", "When the first certificate of a user expires; absent without any.", nil, labels),
 		unmanaged: prometheus.NewDesc("keyturn_user_unmanaged", "Users that Kafka holds ACLs, quotas or a password for and that are no KafkaUsers; absent while that is unknown.", nil, labels),
-		users:     map[types.NamespacedName]outcome{},
 	}
 }
 
@@ -54,15 +54,13 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	if !earliest.IsZero() {
 		out <- prometheus.MustNewConstMetric(m.earliest, prometheus.GaugeValue, float64(earliest.Unix()))
 	}
-	if others := m.unmanagedUsers(); others != nil {
+	if others := m.others.Load(); others != nil {
 		out <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(*others))
 	}
 }
 
 func (m *Metrics) summary() (ready, notReady int, earliest time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, user := range m.users {
+	for _, user := range m.users.All() {
 		if user.isReady {
 			ready++
 		} else {
@@ -75,28 +73,10 @@ func (m *Metrics) summary() (ready, notReady int, earliest time.Time) {
 	return ready, notReady, earliest
 }
 
-func (m *Metrics) unmanagedUsers() *int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.others
-}
-
-func (m *Metrics) sawUnmanaged(count int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.others = &count
-}
+func (m *Metrics) sawUnmanaged(count int) { m.others.Store(&count) }
 
 func (m *Metrics) issued(reason string) { m.certificates.WithLabelValues(reason).Inc() }
 
-func (m *Metrics) saw(user types.NamespacedName, done outcome) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.users[user] = done
-}
+func (m *Metrics) saw(user types.NamespacedName, done outcome) { m.users.Put(user, done) }
 
-func (m *Metrics) forget(user types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.users, user)
-}
+func (m *Metrics) forget(user types.NamespacedName) { m.users.Forget(user) }

@@ -114,7 +114,7 @@ type version struct {
 	caKey      string
 	// trusted is what nodes trust for clients.
 	trusted string
-	// password is the Secret that the password comes from, told how often something happened to it.
+	// password is the Secret that the password comes from, and told changes when something happens to it.
 	password string
 	told     uint64
 	// isKept: the finalizer is set.

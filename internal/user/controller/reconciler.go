@@ -59,7 +59,7 @@ type Reconciler struct {
 	options  Options
 	applier  *kube.Applier
 	statuses *operate.Statuses
-	memory   *memory
+	memory   memory
 	ledger   *ledger
 	// renewals are those that follow from another CA of an issuer.
 	renewals renewals
@@ -77,8 +77,8 @@ type Reconciler struct {
 func New(options Options) *Reconciler {
 	return &Reconciler{
 		options: options, applier: kube.NewApplier(options.Client, model.Owner), statuses: operate.NewStatuses(options.Client, model.Owner),
-		memory: newMemory(), ledger: newLedger(options.Kafka),
-		named: kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}), turns: newTurns(),
+		ledger: newLedger(options.Kafka),
+		named:  kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}), turns: newTurns(),
 	}
 }
 

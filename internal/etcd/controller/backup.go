@@ -41,6 +41,7 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 		}
 		r.options.Metrics.forgetBackup(request.NamespacedName)
 		r.statuses.Forget(etcdv1beta2.KindEtcdBackup, request.NamespacedName)
+		r.drop(&r.backups, request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if !stored.DeletionTimestamp.IsZero() {
@@ -51,7 +52,7 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 		return r.reportClock(ctx, stopped{stored, &stored.Status, status, &status.Conditions}, ahead)
 	}
 	b := &backupPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now(), conditions: stored.Status.Conditions}, backup: model.Backup{EtcdBackup: stored}}
-	b.seen.Now = b.now
+	b.seen.Now, b.memory = b.now, r.recall(&r.backups, stored)
 	err := b.run(ctx)
 	if found, is := errors.AsType[obstacle](err); is {
 		b.seen.Problem = b.problemOf(found)
@@ -305,7 +306,7 @@ func (b *backupPass) answer(ctx context.Context, pod *corev1.Pod, signed enroll.
 	}
 	annotations := map[string]string{contract.ClientPlane.CertificateAnnotation(): signed.Answer}
 	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).WithAnnotations(annotations)
-	if _, err := b.podAppliers.Of(b.backup.UID).Apply(ctx, intent, nil); err != nil {
+	if _, err := b.memory.pods.Apply(ctx, intent, nil); err != nil {
 		return err
 	}
 	b.issued(pod, contract.ClientPlane, signed)

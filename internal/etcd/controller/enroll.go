@@ -3,15 +3,12 @@ package controller
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -28,6 +25,7 @@ import (
 // enroll answers the requests of all pods that were created for members, and publishes to them. What fails for one
 // member keeps no other from its certificates.
 func (p *pass) enroll(ctx context.Context) []error {
+	p.memory.keepDenied(p.hasPod)
 	var failed []error
 	for _, member := range p.members {
 		switch pod := p.pods[member.Name]; {
@@ -149,7 +147,7 @@ func (p *pass) noteGiven(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("noting what pod %s is given: %w", pod.Name, err)
 	}
 	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).WithAnnotations(map[string]string{agent.GivenAnnotation: note})
-	if _, err := p.noteAppliers.Of(p.etcd.UID).Apply(ctx, intent, nil); err != nil {
+	if _, err := p.memory.notes.Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("noting what pod %s is given: %w", pod.Name, err)
 	}
 	pod.Annotations[agent.GivenAnnotation] = note
@@ -245,12 +243,12 @@ func (p *pass) note(pod *corev1.Pod, plane contract.Plane, outcome enroll.Outcom
 		p.tellOnce(pod, place, outcome.Cause, string(outcome.Cause), fmt.Sprintf("The %s request of pod %s is not signed: %s", plane, pod.Name, outcome.Detail))
 		return
 	}
-	p.denials.forget(place)
+	delete(p.memory.denied, place)
 }
 
 // tellOnce writes an event about a request that is denied, or held for what others did, once for each content.
 func (p *pass) tellOnce(pod *corev1.Pod, place denialKey, cause enroll.Cause, content, text string) {
-	if p.denials.isNew(place, content) {
+	if p.memory.isNew(place, content) {
 		p.options.Metrics.denied(string(cause))
 		p.options.Events.Eventf(p.etcd, concern("Pod", pod.Namespace, pod.Name, place.plane), corev1.EventTypeWarning, string(cause), actionSign, "%s", text)
 	}
@@ -296,34 +294,6 @@ func (p *pass) changePod(ctx context.Context, pod *corev1.Pod, member membership
 	if isCurrent {
 		return nil
 	}
-	_, err := p.podAppliers.Of(p.etcd.UID).Apply(ctx, intent, nil)
+	_, err := p.memory.pods.Apply(ctx, intent, nil)
 	return err
-}
-
-// denials remembers which requests were denied, so that each is told of once.
-type denials struct {
-	mu     sync.Mutex
-	digest map[denialKey][sha256.Size]byte
-}
-
-type denialKey struct {
-	pod   types.UID
-	plane contract.Plane
-}
-
-func newDenials() *denials { return &denials{digest: map[denialKey][sha256.Size]byte{}} }
-
-func (d *denials) isNew(place denialKey, request string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	digest := sha256.Sum256([]byte(request))
-	last, known := d.digest[place]
-	d.digest[place] = digest
-	return !known || last != digest
-}
-
-func (d *denials) forget(place denialKey) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.digest, place)
 }

@@ -81,6 +81,12 @@ func (l *looks) forget(cluster types.NamespacedName) {
 	delete(l.clusters, cluster)
 }
 
+func (l *looks) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.clusters)
+}
+
 // health is what the last look has found; nil when there was none.
 func (l *looks) health(cluster types.NamespacedName) *membership.Health {
 	l.mu.Lock()

@@ -119,6 +119,16 @@ func (p *pass) label(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
+// hasPod reports whether the cluster has the pod.
+func (p *pass) hasPod(pod types.UID) bool {
+	for _, present := range p.pods {
+		if present.UID == pod {
+			return true
+		}
+	}
+	return false
+}
+
 // metadataOf reads the metadata of an object, past the cache when the cache does not have it; nil when there is none.
 func (r *Reconciler) metadataOf(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
 	object, err := readMetadata(ctx, r.options.Client, kind, key)
@@ -198,33 +208,33 @@ func (p *pass) prepare(ctx context.Context, member string) (string, error) {
 
 // applyOwned applies objects that the owner controls, in its namespace, unless one of them cannot be applied. It takes over
 // those that were left by an owner of its name.
-func (r *Reconciler) applyOwned(ctx context.Context, owner metav1.Object, isOrphan func(metav1.Object) bool, objects []model.Object) error {
-	return errors.Join(r.applyEach(ctx, owner, isOrphan, objects)...)
+func (p *pass) applyOwned(ctx context.Context, owner metav1.Object, isOrphan func(metav1.Object) bool, objects []model.Object) error {
+	return errors.Join(p.applyEach(ctx, owner, isOrphan, objects)...)
 }
 
 // applyEach applies objects that the owner controls, each of them whatever becomes of the others.
-func (r *Reconciler) applyEach(ctx context.Context, owner metav1.Object, isOrphan func(metav1.Object) bool, objects []model.Object) []error {
+func (p *pass) applyEach(ctx context.Context, owner metav1.Object, isOrphan func(metav1.Object) bool, objects []model.Object) []error {
 	var failed []error
 	for _, object := range objects {
-		if err := r.applyOne(ctx, owner, isOrphan, object); err != nil {
+		if err := p.applyOne(ctx, owner, isOrphan, object); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	return failed
 }
 
-func (r *Reconciler) applyOne(ctx context.Context, owner metav1.Object, isOrphan func(metav1.Object) bool, object model.Object) error {
-	observed, err := r.metadataOf(ctx, object.Kind, types.NamespacedName{Namespace: owner.GetNamespace(), Name: object.Name})
+func (p *pass) applyOne(ctx context.Context, owner metav1.Object, isOrphan func(metav1.Object) bool, object model.Object) error {
+	observed, err := p.metadataOf(ctx, object.Kind, types.NamespacedName{Namespace: owner.GetNamespace(), Name: object.Name})
 	if err != nil {
 		return err
 	}
-	switch applier := r.appliers.Of(owner.GetUID()); {
+	switch {
 	case observed == nil:
-		_, err = applier.Apply(ctx, object.Intent, nil)
+		_, err = p.memory.objects.Apply(ctx, object.Intent, nil)
 	case !metav1.IsControlledBy(observed, owner) && !isOrphan(observed):
 		err = &foreignObjectError{object.Kind.Kind, object.Name}
 	default:
-		_, err = applier.Apply(ctx, object.Intent, observed)
+		_, err = p.memory.objects.Apply(ctx, object.Intent, observed)
 	}
 	return err
 }

@@ -80,15 +80,10 @@ type Options struct {
 
 // Reconciler reconciles EtcdClusters.
 type Reconciler struct {
-	options       Options
-	statuses      *operate.Statuses
-	appliers      *kube.Appliers
-	podAppliers   *kube.Appliers
-	startAppliers *kube.Appliers
-	// restartAppliers ask for starts of etcd in its pod, and noteAppliers note what pods are given.
-	restartAppliers, noteAppliers *kube.Appliers
-	denials                       *denials
-	refusals                      *refusals
+	options  Options
+	statuses *operate.Statuses
+	// clusters and backups are what is remembered of EtcdClusters and EtcdBackups.
+	clusters, backups known
 	// accessed watches the Secrets that EtcdAccesses depend on.
 	accessed *kube.Named
 	// makingCA is held while a CA of the operator is read or made.
@@ -99,30 +94,20 @@ type Reconciler struct {
 	noticed chan event.GenericEvent
 	looks   *looks
 	poller  *reports.Poller[publication.Report]
-	// records remembers what was recorded of the CAs of clusters, and restarts whom etcd was asked to start again of.
-	records  *records.Store
-	restarts *restarts
+	// records remembers what was recorded of the CAs of clusters.
+	records *records.Store
 }
 
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler {
 	r := &Reconciler{
-		options:       options,
-		statuses:      operate.NewStatuses(options.Client, fieldOwner),
-		appliers:      kube.NewAppliers(options.Client, fieldOwner),
-		podAppliers:   kube.NewAppliers(options.Client, podOwner),
-		startAppliers: kube.NewAppliers(options.Client, startOwner),
-
-		restartAppliers: kube.NewAppliers(options.Client, restartOwner),
-		noteAppliers:    kube.NewAppliers(options.Client, noteOwner),
-		denials:         newDenials(),
-		refusals:        newRefusals(),
-		attested:        make(chan event.GenericEvent),
-		accessed:        kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
-		noticed:         make(chan event.GenericEvent),
-		looks:           newLooks(options.Metrics),
-		records:         records.NewStore(),
-		restarts:        newRestarts(),
+		options:  options,
+		statuses: operate.NewStatuses(options.Client, fieldOwner),
+		attested: make(chan event.GenericEvent),
+		accessed: kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
+		noticed:  make(chan event.GenericEvent),
+		looks:    newLooks(options.Metrics),
+		records:  records.NewStore(),
 	}
 	r.poller = reports.New[publication.Report](options.Clock)
 	return r
@@ -132,6 +117,8 @@ func New(options Options) *Reconciler {
 type pass struct {
 	*Reconciler
 
+	// memory is that of the resource that is reconciled, nil for an EtcdAccess.
+	memory   *memory
 	etcd     *etcdv1beta2.EtcdCluster
 	cluster  model.Cluster
 	findings model.Findings
@@ -174,14 +161,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, fmt.Errorf("reading EtcdCluster %s: %w", request, err)
 		}
 		r.forget(request.NamespacedName)
-		r.options.Metrics.forget(request.NamespacedName)
-		r.statuses.Forget(etcdv1beta2.KindEtcdCluster, request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	p := &pass{Reconciler: r, etcd: etcd, now: r.options.Clock.Now(), members: recorded(etcd.Status)}
+	p := &pass{Reconciler: r, memory: r.recall(&r.clusters, etcd), etcd: etcd, now: r.options.Clock.Now(), members: recorded(etcd.Status)}
 	p.cluster, p.findings = model.Resolve(etcd, r.options.Settings)
 	if !etcd.DeletionTimestamp.IsZero() {
-		r.forget(request.NamespacedName)
+		r.endLooks(request.NamespacedName)
 		return ctrl.Result{}, p.remove(ctx)
 	}
 	if ahead, isWrong := r.options.Ahead.Difference(); isWrong && p.cluster.Names.Mode != model.Insecure {
@@ -197,8 +182,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: max(p.wake.Sub(p.now), again)}, nil
 }
 
-// forget ends what is done in the background for a cluster.
+// forget drops everything that is remembered of a cluster that is gone.
 func (r *Reconciler) forget(cluster types.NamespacedName) {
+	r.endLooks(cluster)
+	r.drop(&r.clusters, cluster)
+	r.statuses.Forget(etcdv1beta2.KindEtcdCluster, cluster)
+	r.options.Metrics.forget(cluster)
+}
+
+// endLooks ends what is done in the background for a cluster.
+func (r *Reconciler) endLooks(cluster types.NamespacedName) {
 	r.looks.forget(cluster)
 	r.poller.Forget(cluster)
 }

@@ -123,7 +123,7 @@ func (p *pass) writeRecord(ctx context.Context, data map[string]string) error {
 		return err
 	}
 	intent := coreac.ConfigMap(p.cluster.Names.Record(), p.options.Namespace).WithLabels(labels).WithData(data)
-	if _, err := p.appliers.Of(p.etcd.UID).Apply(ctx, intent, nil); err != nil {
+	if _, err := p.memory.objects.Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("recording the CAs: %w", err)
 	}
 	p.records.Wrote(p.etcd.UID)

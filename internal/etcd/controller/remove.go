@@ -20,7 +20,7 @@ func (p *pass) keepFinalizer(ctx context.Context) error {
 	if slices.Contains(p.etcd.Finalizers, finalizer) {
 		return nil
 	}
-	kept, err := p.appliers.Of(p.etcd.UID).Apply(ctx, etcdac.EtcdCluster(p.etcd.Name, p.etcd.Namespace).WithUID(p.etcd.UID).WithFinalizers(finalizer), nil)
+	kept, err := p.memory.objects.Apply(ctx, etcdac.EtcdCluster(p.etcd.Name, p.etcd.Namespace).WithUID(p.etcd.UID).WithFinalizers(finalizer), nil)
 	if err == nil {
 		p.etcd.ResourceVersion = kept.ResourceVersion // of what the status is applied to
 	}
@@ -86,14 +86,6 @@ func (p *pass) release(ctx context.Context) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the finalizer of EtcdCluster %s: %w", p.etcd.Name, err)
 	}
-	p.appliers.Forget(p.etcd.UID)
-	p.podAppliers.Forget(p.etcd.UID)
-	p.startAppliers.Forget(p.etcd.UID)
-	p.restartAppliers.Forget(p.etcd.UID)
-	p.noteAppliers.Forget(p.etcd.UID)
-	p.refusals.keep(p.etcd.UID, nil)
-	p.records.Forget(p.etcd.UID)
-	p.restarts.forget(p.etcd.UID)
 	return nil
 }
 

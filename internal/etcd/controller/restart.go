@@ -53,10 +53,10 @@ func (p *pass) restart(ctx context.Context, act membership.Restart) error {
 	pod := p.pods[act.Name]
 	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(types.UID(act.UID)).
 		WithAnnotations(map[string]string{contract.RestartAnnotation: strconv.FormatInt(act.Revision, 10)})
-	if _, err := p.restartAppliers.Of(p.etcd.UID).Apply(ctx, intent, nil); err != nil {
+	if _, err := p.memory.restarts.Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("asking pod %s to start etcd again: %w", act.Name, err)
 	}
-	p.restarts.ask(p.etcd.UID, act, p.now)
+	p.memory.ask(act, p.now)
 	p.wakeAt(p.now.Add(again))
 	p.options.Log.Info("asked a member to start etcd again", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name, "member", act.Name, "revision", act.Revision)
 	p.event(corev1.EventTypeNormal, "MemberRestarted", "Had etcd of member %s started again in its pod, to load changed CAs", act.Name)

@@ -49,7 +49,7 @@ func (p *pass) markClaim(ctx context.Context, member string, claim *corev1.Persi
 		return nil
 	}
 	intent := coreac.PersistentVolumeClaim(claim.Name, claim.Namespace).WithUID(claim.UID).WithAnnotations(map[string]string{model.JoinedAnnotation: url})
-	if _, err := p.startAppliers.Of(p.etcd.UID).Apply(ctx, intent, nil); err != nil {
+	if _, err := p.memory.starts.Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("recording on PersistentVolumeClaim %s that its member has joined: %w", claim.Name, err)
 	}
 	return nil
@@ -63,7 +63,7 @@ func (p *pass) setStart(ctx context.Context, member string, start model.Start) e
 	}
 	pod := p.pods[member]
 	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).WithAnnotations(map[string]string{contract.StartAnnotation: told})
-	if _, err := p.startAppliers.Of(p.etcd.UID).Apply(ctx, intent, nil); err != nil {
+	if _, err := p.memory.starts.Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("recording how etcd starts in pod %s: %w", member, err)
 	}
 	return nil

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,7 +58,7 @@ func (p *pass) awaitsMount(pod *corev1.Pod) bool {
 // expandVolumes expands the claims that ask for less than the spec, and keeps what the API server does not expand.
 func (p *pass) expandVolumes(ctx context.Context) []error {
 	var failed []error
-	before, refused := p.refusals.of(p.etcd.UID), map[types.UID]refusal{}
+	refused := map[types.UID]refusal{}
 	for _, member := range p.members {
 		claim := p.claims[member.Name]
 		if claim == nil {
@@ -67,7 +66,7 @@ func (p *pass) expandVolumes(ctx context.Context) []error {
 		}
 		volume := p.cluster.Volume(claim)
 		if volume.Expands && volume.IsBound && !p.cluster.Paused {
-			refusal, err := p.expand(ctx, claim, volume, before[claim.UID])
+			refusal, err := p.expand(ctx, claim, volume, p.memory.refused[claim.UID])
 			if err != nil {
 				failed = append(failed, err)
 			}
@@ -78,7 +77,7 @@ func (p *pass) expandVolumes(ctx context.Context) []error {
 		}
 		p.volumes = append(p.volumes, volume)
 	}
-	p.refusals.keep(p.etcd.UID, refused)
+	p.memory.refused = refused
 	return failed
 }
 
@@ -89,7 +88,7 @@ func (p *pass) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim, 
 	}
 	intent := coreac.PersistentVolumeClaim(claim.Name, claim.Namespace).WithUID(claim.UID).WithSpec(coreac.PersistentVolumeClaimSpec().
 		WithResources(coreac.VolumeResourceRequirements().WithRequests(corev1.ResourceList{corev1.ResourceStorage: volume.Size})))
-	_, err := p.appliers.Of(p.etcd.UID).Apply(ctx, intent, nil)
+	_, err := p.memory.objects.Apply(ctx, intent, nil)
 	if err == nil || !isRefused(err) {
 		return refusal{}, err
 	}
@@ -112,28 +111,4 @@ func (p *pass) tellVolumes(wanted etcdv1beta2.EtcdClusterStatus) {
 type refusal struct {
 	size, answer string
 	until        time.Time
-}
-
-// refusals are those of each EtcdCluster, by claim.
-type refusals struct {
-	mu        sync.Mutex
-	byCluster map[types.UID]map[types.UID]refusal
-}
-
-func newRefusals() *refusals { return &refusals{byCluster: map[types.UID]map[types.UID]refusal{}} }
-
-func (r *refusals) of(cluster types.UID) map[types.UID]refusal {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.byCluster[cluster]
-}
-
-func (r *refusals) keep(cluster types.UID, refused map[types.UID]refusal) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(refused) == 0 {
-		delete(r.byCluster, cluster)
-		return
-	}
-	r.byCluster[cluster] = refused
 }

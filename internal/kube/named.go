@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Named watches single objects of one kind, each by its name and only while somebody
@@ -116,6 +121,24 @@ func (n *Named) Run(ctx context.Context, client metadata.Interface, tell func(re
 		case <-n.changed:
 		}
 	}
+}
+
+// Source has referrers reconciled, by a controller of the manager, when something has happened to what they refer to. It calls the
+// functions with each of them before, which must not block.
+func (n *Named) Source(mgr manager.Manager, before ...func(referrer types.NamespacedName)) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		server, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+		if err != nil {
+			return fmt.Errorf("preparing to watch %s by their names: %w", n.resource.Resource, err)
+		}
+		go n.Run(ctx, server, func(referrer types.NamespacedName) {
+			for _, call := range before {
+				call(referrer)
+			}
+			queue.Add(reconcile.Request{NamespacedName: referrer})
+		})
+		return nil
+	})
 }
 
 // objects are all that somebody refers to.

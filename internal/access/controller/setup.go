@@ -7,15 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -34,13 +31,9 @@ const (
 // SetupWithManager starts the controller: a KafkaAccess is reconciled when it changes, and when an object changes
 // that its last reconcile has read.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	server, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
-	}
 	apart, secrets := tolerant{mgr}, &metav1.PartialObjectMetadata{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(ofSecret)))
-	err = ctrl.NewControllerManagedBy(apart).
+	err := ctrl.NewControllerManagedBy(apart).
 		Named("kafkaaccess-" + r.form.GroupVersion.Version).
 		For(newObject(r.form)).
 		WatchesRawSource(apart.tolerated(&accessv1alpha1.KafkaAccess{}, r.referrers(ofAccess))).
@@ -49,10 +42,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(apart.tolerated(&kafkav1.KafkaUser{}, r.referrers(ofUser), isNews())).
 		WatchesRawSource(apart.tolerated(secrets, r.referrers(ofSecret))).
 		WatchesRawSource(r.denials()).
-		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			go r.named.Run(ctx, server, func(access types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: access}) })
-			return nil
-		})).
+		WatchesRawSource(r.named.Source(mgr)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrent,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
@@ -24,19 +20,12 @@ import (
 // setUpAccess starts the controller of EtcdAccesses. It looks at one when its spec changes, when its Secret or the CA of
 // its cluster does, and when its cluster is created, allows other namespaces, or has got its CAs.
 func (r *Reconciler) setUpAccess(mgr ctrl.Manager) error {
-	server, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
-	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named("etcdaccess").
 		For(&keyturnv1alpha1.EtcdAccess{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&etcdv1beta2.EtcdCluster{}, handler.EnqueueRequestsFromMapFunc(r.accessesTo), builder.WithPredicates(grantsOthers())).
 		WatchesRawSource(r.accessesByWatches()).
-		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			go r.accessed.Run(ctx, server, func(of types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: of}) })
-			return nil
-		})).
+		WatchesRawSource(r.accessed.Source(mgr)).
 		Complete(reconcile.Func(r.ReconcileAccess))
 	if err != nil {
 		return fmt.Errorf("starting the EtcdAccess controller: %w", err)

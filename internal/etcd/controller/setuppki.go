@@ -6,8 +6,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
@@ -27,26 +24,19 @@ import (
 // setUpPKI starts the controller of the EtcdPKI. It looks when that changes, when a cluster needs CAs, and when one of the
 // two CertificateSigningRequests does, of which it watches no others.
 func (r *Reconciler) setUpPKI(mgr ctrl.Manager) error {
-	server, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("preparing to watch CertificateSigningRequests by their names: %w", err)
-	}
 	requests := kube.NewNamed(certificatesv1.SchemeGroupVersion.WithResource("certificatesigningrequests"))
-	var names []types.NamespacedName
+	names := make([]types.NamespacedName, 0, len(contract.Planes()))
 	for _, plane := range contract.Planes() {
 		names = append(names, types.NamespacedName{Name: model.OperatorCA{Plane: plane}.SigningRequest()})
 	}
 	requests.ReferTo(thePKI().NamespacedName, names)
-	err = ctrl.NewControllerManagedBy(mgr).
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named("etcdpki").
 		For(&keyturnv1alpha1.EtcdPKI{}).
 		Watches(&etcdv1beta2.EtcdCluster{}, handler.EnqueueRequestsFromMapFunc(
 			func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{thePKI()} },
 		), builder.WithPredicates(needsOthers())).
-		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			go requests.Run(ctx, server, func(of types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: of}) })
-			return nil
-		})).
+		WatchesRawSource(requests.Source(mgr)).
 		Complete(reconcile.Func(r.ReconcilePKI))
 	if err != nil {
 		return fmt.Errorf("starting the EtcdPKI controller: %w", err)

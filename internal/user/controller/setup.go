@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -21,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -50,10 +47,6 @@ func CacheOptions(cluster types.NamespacedName) cache.Options {
 // SetupWithManager starts the controller: a user is looked at when it changes, when its Secret does or the one that
 // its password comes from, when the Kafka or the clients CA does, and when its label no longer names the cluster.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	server, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
-	}
 	ofOthers, err := departed.Source(mgr, r.options.Cluster, kafkav1.KindKafkaUser, finalizers.Users)
 	if err != nil {
 		return err
@@ -63,13 +56,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&kafkav1.KafkaUser{}, builder.WithPredicates(specChanged())).
 		Watches(&kafkav1.Kafka{}, handler.EnqueueRequestsFromMapFunc(r.allUsers), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
-		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			go r.named.Run(ctx, server, func(user types.NamespacedName) {
-				r.memory.tell(user)
-				queue.Add(reconcile.Request{NamespacedName: user})
-			})
-			return nil
-		})).
+		WatchesRawSource(r.named.Source(mgr, r.memory.tell)).
 		WatchesRawSource(ofOthers).
 		WatchesRawSource(r.usersByWatches()).
 		WatchesRawSource(r.options.Issuers).

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
@@ -132,11 +131,7 @@ func (r *Reconciler) testOnce(ctx context.Context) error {
 		if condition != nil && condition.Reason == string(verdict.Reason) {
 			continue
 		}
-		select {
-		case r.attested <- event.GenericEvent{Object: cluster}:
-		case <-ctx.Done():
-			return nil
-		}
+		r.changed.Ring(client.ObjectKeyFromObject(cluster), 0)
 	}
 	return nil
 }

@@ -13,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
@@ -77,19 +79,16 @@ func TestOneTestIsForAllClustersThatNeedIt(t *testing.T) {
 				Client:   fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.objects...).Build(),
 				Attestor: attestor, Metrics: NewMetrics(), Log: logr.Discard(),
 			})
-			var looked []string
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				for event := range r.attested {
-					looked = append(looked, event.Object.GetName())
-				}
-			}()
-			if err := r.testOnce(t.Context()); err != nil {
+			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer queue.ShutDown()
+			if err := errors.Join(r.changed.Source().Start(t.Context(), queue), r.testOnce(t.Context())); err != nil {
 				t.Error(err)
 			}
-			close(r.attested)
-			<-ended
+			var looked []string
+			for range queue.Len() {
+				request, _ := queue.Get()
+				looked = append(looked, request.Name)
+			}
 			if attestor.tests != test.tests || !slices.Equal(looked, test.looked) {
 				t.Errorf("%d tests, and %v are looked at; want %d and %v", attestor.tests, looked, test.tests, test.looked)
 			}

@@ -14,12 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 )
@@ -161,12 +158,8 @@ func (r *Reconciler) lookAround(ctx context.Context) error {
 }
 
 // notice has a cluster reconciled of which something else is known than before.
-func (r *Reconciler) notice(ctx context.Context, name types.NamespacedName) {
-	object := &etcdv1beta2.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
-	select {
-	case r.noticed <- event.GenericEvent{Object: object}:
-	case <-ctx.Done():
-	}
+func (r *Reconciler) notice(_ context.Context, cluster types.NamespacedName) {
+	r.changed.Ring(cluster, 0)
 }
 
 // Look asks the members of each cluster whose look is due, and returns the clusters of which something else is found

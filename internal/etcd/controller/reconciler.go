@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
@@ -88,10 +87,8 @@ type Reconciler struct {
 	accessed *kube.Named
 	// makingCA is held while a CA of the operator is read or made.
 	makingCA sync.Mutex
-	// attested has clusters whose condition about attestation is not what the last test found.
-	attested chan event.GenericEvent
-	// noticed has clusters whose members were seen with something else than before.
-	noticed chan event.GenericEvent
+	// changed has clusters reconciled of which something else is known than their status says.
+	changed operate.Bell
 	looks   *looks
 	poller  *reports.Poller[publication.Report]
 	// records remembers what was recorded of the CAs of clusters.
@@ -103,9 +100,7 @@ func New(options Options) *Reconciler {
 	r := &Reconciler{
 		options:  options,
 		statuses: operate.NewStatuses(options.Client, fieldOwner),
-		attested: make(chan event.GenericEvent),
 		accessed: kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
-		noticed:  make(chan event.GenericEvent),
 		looks:    newLooks(options.Metrics),
 		records:  records.NewStore(),
 	}

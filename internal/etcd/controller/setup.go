@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
@@ -90,8 +89,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfCA)).
 		Watches(&etcdv1beta2.EtcdBackup{}, handler.EnqueueRequestsFromMapFunc(r.beginningWith)).
 		WatchesRawSource(r.clustersByWatches()).
-		WatchesRawSource(source.Channel(r.attested, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Channel(r.noticed, &handler.EnqueueRequestForObject{}))
+		WatchesRawSource(r.changed.Source())
 	if r.options.ReadsPKI {
 		if err := r.setUpPKI(mgr); err != nil {
 			return err

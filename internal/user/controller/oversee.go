@@ -48,7 +48,7 @@ func (r *Reconciler) Oversee(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	batch, next := r.turns.grant(users, r.options.ReissueRate, now)
 	for _, user := range batch {
-		r.users.ring(user.User, 0)
+		r.users.Ring(user.User, 0)
 	}
 	progress := model.Progress(users)
 	if unmanaged := r.unmanaged.Load(); unmanaged != nil {
@@ -150,4 +150,4 @@ func (r *Reconciler) applyProgress(ctx context.Context, kafka *kafkav1.Kafka, us
 }
 
 // noticed has all users looked at together soon, after something has happened to one of them.
-func (r *Reconciler) noticed() { r.overseer.ring(r.options.Cluster, surveyPause) }
+func (r *Reconciler) noticed() { r.overseer.Ring(r.options.Cluster, surveyPause) }

@@ -67,7 +67,7 @@ type Reconciler struct {
 	named *kube.Named
 	turns *turns
 	// users and overseer wake the two controllers.
-	users, overseer bell
+	users, overseer operate.Bell
 	progress        progressReport
 	// unmanaged are the users in Kafka that are no KafkaUsers, nil while that is unknown.
 	unmanaged atomic.Pointer[[]string]
@@ -171,7 +171,7 @@ func (r *Reconciler) keep(ctx context.Context, user *kafkav1.KafkaUser, seen ver
 	// What nodes trust may have changed before it was noted who waits for that.
 	trusted, err := r.cachedVersion(ctx, authorities.Clients.TrustedCertsSecret(r.options.Cluster.Name))
 	if done.awaitsTrust && (err != nil || trusted != seen.trusted) {
-		r.users.ring(name, shortPause)
+		r.users.Ring(name, shortPause)
 	}
 }
 

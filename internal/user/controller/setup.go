@@ -60,7 +60,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(ofOthers).
 		WatchesRawSource(r.usersByWatches()).
 		WatchesRawSource(r.options.Issuers).
-		WatchesRawSource(r.users.source()).
+		WatchesRawSource(r.users.Source()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("starting the KafkaUser controller: %w", err)
@@ -68,7 +68,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("kafkausers").
 		For(&kafkav1.Kafka{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(r.overseer.source()).
+		WatchesRawSource(r.overseer.Source()).
 		Complete(reconcile.Func(r.Oversee))
 	if err != nil {
 		return fmt.Errorf("starting the controller of all KafkaUsers together: %w", err)

@@ -1,14 +1,10 @@
 package controller
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/keyturn/keyturn/internal/user/model"
 )
@@ -67,28 +63,4 @@ func (t *turns) grant(users []model.Seen, rate int, now time.Time) (batch []mode
 		t.granted[user.User], t.last = true, now
 	}
 	return batch, next
-}
-
-// bell adds requests to the queue of a controller that runs.
-type bell struct {
-	mu    sync.Mutex
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-}
-
-// source takes the queue when the controller starts.
-func (b *bell) source() source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.queue = queue
-		return nil
-	})
-}
-
-func (b *bell) ring(key types.NamespacedName, after time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.queue != nil {
-		b.queue.AddAfter(reconcile.Request{NamespacedName: key}, after)
-	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // CreateSecret creates the Secret that an intent is about, whole, as a pod that mounts it must find it, and fails with AlreadyExists if
-// there is one: a server-side apply has no such precondition, and would take it over. What is returned is as if it had been applied.
+// there is one: a server-side apply has no such precondition, and would take it over. IsApplied takes it for applied.
 func CreateSecret(ctx context.Context, writer client.Client, owner client.FieldOwner, intent *coreac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	data, err := json.Marshal(intent)
 	if err != nil {
@@ -27,11 +27,11 @@ func CreateSecret(ctx context.Context, writer client.Client, owner client.FieldO
 	if err := writer.Create(ctx, secret, owner); err != nil {
 		return nil, fmt.Errorf("creating Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
-	return secret, OwnAsApplied(ctx, writer, owner, secret)
+	return secret, nil
 }
 
-// OwnAsApplied makes what an owner has created of a Secret its own by apply, so that a later apply can remove it. It writes no field
-// but the managed ones, and nothing where there is nothing to do. A crash may come between a creation and it.
+// OwnAsApplied makes what an owner has created of a Secret its own by apply, so that an apply that follows can remove it. It writes
+// no field but the managed ones, and nothing where there is nothing to do.
 func OwnAsApplied(ctx context.Context, writer client.Client, owner client.FieldOwner, secret *corev1.Secret) error {
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(secret, sets.New(string(owner)), string(owner))
 	if err != nil {

@@ -53,6 +53,9 @@ func (p *pass) create(ctx context.Context, intent *corev1ac.SecretApplyConfigura
 	if err != nil {
 		return p.notWritten("create", *intent.Name, err)
 	}
+	if err := kube.OwnAsApplied(ctx, p.options.Client, binding.Owner, secret); err != nil {
+		return p.notWritten("patch", *intent.Name, err)
+	}
 	p.wrote(client.ObjectKeyFromObject(secret), secret.ResourceVersion)
 	return nil
 }

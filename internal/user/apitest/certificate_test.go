@@ -136,7 +136,7 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for crashAt := 1; crashAt <= 3; crashAt++ {
+			for crashAt := 1; crashAt <= 4; crashAt++ {
 				w := newWorld(t)
 				w.user("alice", tls())
 				change(w)
@@ -148,11 +148,13 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 				w.wantWhole("alice")
 				w.restart()
 				w.reconcile("alice")
-				w.wantAppliedAlone("alice")
 				if _, _, isReady := reasonOf(w.status("alice"), condition.Ready); !isReady {
 					t.Errorf("after a crash at write %d the user is not ready: %+v", crashAt, w.status("alice"))
 				}
 				w.atRest("alice")
+				w.newCA("clients-ca v2")
+				w.reconcile("alice")
+				w.wantAppliedAlone("alice")
 			}
 		})
 	}

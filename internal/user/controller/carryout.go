@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
@@ -166,30 +167,38 @@ func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map
 		}
 		return secret.ResourceVersion, nil
 	}
-	secret := o.Secret.DeepCopy()
-	if applied, err := kube.IsApplied(secret, intent, model.Owner); err != nil || applied {
-		return secret.ResourceVersion, err
+	if applied, err := kube.IsApplied(o.Secret, intent, model.Owner); err != nil || applied {
+		return o.Secret.ResourceVersion, err
 	}
-	if err := kube.OwnAsApplied(ctx, r.options.Client, model.Owner, secret); err != nil {
-		return "", err
-	}
-	intent.WithUID(secret.UID).WithResourceVersion(secret.ResourceVersion)
-	result, err := r.applier.Apply(ctx, intent, nil)
+	secret, err := r.replaceSecret(ctx, o.Secret, intent)
 	if err != nil {
 		return "", err
 	}
-	return result.ResourceVersion, nil
+	return secret.ResourceVersion, nil
+}
+
+// replaceSecret applies a Secret exactly as it was read, and returns it with the version that it has then. Its content is not
+// that which was applied.
+func (r *Reconciler) replaceSecret(ctx context.Context, stored *corev1.Secret, intent *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
+	secret := stored.DeepCopy()
+	if err := kube.OwnAsApplied(ctx, r.options.Client, model.Owner, secret); err != nil {
+		return nil, err
+	}
+	result, err := r.applier.Apply(ctx, intent.WithUID(secret.UID).WithResourceVersion(secret.ResourceVersion), nil)
+	if err != nil {
+		return nil, err
+	}
+	secret.ResourceVersion = result.ResourceVersion
+	return secret, nil
 }
 
 // serve stores the certificate that a person asked for, and with it that the request was served.
 func (r *Reconciler) serve(ctx context.Context, o *model.Observed, data map[string][]byte) error {
-	intent := model.Served(model.Secret(o.User, o.SecretName, data)).WithUID(o.Secret.UID).WithResourceVersion(o.Secret.ResourceVersion)
-	result, err := r.applier.Apply(ctx, intent, nil)
+	secret, err := r.replaceSecret(ctx, o.Secret, model.Served(model.Secret(o.User, o.SecretName, data)))
 	if err != nil {
 		return err
 	}
-	o.Secret = o.Secret.DeepCopy()
-	o.Secret.ResourceVersion = result.ResourceVersion
+	o.Secret = secret
 	return nil
 }
 

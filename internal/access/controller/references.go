@@ -103,10 +103,3 @@ func (r *references) to(object reference) []types.NamespacedName {
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.accesses[object]))
 }
-
-// size is how much is remembered.
-func (r *references) size() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.accesses) + len(r.of)
-}

@@ -46,7 +46,7 @@ func TestReferencesAreThoseOfTheLastReconcile(t *testing.T) {
 	}
 	r.trim(named("first"), nil)
 	r.trim(named("second"), nil)
-	if r.size() != 0 {
-		t.Errorf("%d references are left of what is gone", r.size())
+	if left := len(r.accesses) + len(r.of); left != 0 {
+		t.Errorf("%d references are left of what is gone", left)
 	}
 }

@@ -59,13 +59,6 @@ type Partition struct {
 	MinInSync int
 }
 
-// Held returns the partitions that have a replica on the broker.
-func Held(partitions []Partition, broker int32) []Partition {
-	return slices.DeleteFunc(slices.Clone(partitions), func(p Partition) bool {
-		return !slices.Contains(p.Replicas, broker)
-	})
-}
-
 // Topics returns the names of the partitions' topics, sorted, each once.
 func Topics(partitions []Partition) []string {
 	names := make([]string, 0, len(partitions))

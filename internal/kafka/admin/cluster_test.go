@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 )
 
@@ -34,20 +32,5 @@ func TestCaughtUp(t *testing.T) {
 				t.Errorf("caught up = %t, want %t", got, c.want)
 			}
 		})
-	}
-}
-
-func TestHeldFindsReplicasThatAreOutOfSyncToo(t *testing.T) {
-	t.Parallel()
-	partitions := []admin.Partition{
-		{Topic: "b", Replicas: []int32{1, 2}, InSync: []int32{1}},
-		{Topic: "a", Replicas: []int32{1, 3}, InSync: []int32{1, 3}},
-		{Topic: "b", Partition: 1, Replicas: []int32{2, 3}, InSync: []int32{3}},
-	}
-	if diff := cmp.Diff([]string{"b"}, admin.Topics(admin.Held(partitions, 2))); diff != "" {
-		t.Errorf("topics of broker 2 (-want +got):\n%s", diff)
-	}
-	if got := len(partitions); got != 3 || partitions[0].Topic != "b" {
-		t.Errorf("the list itself has changed: %+v", partitions)
 	}
 }

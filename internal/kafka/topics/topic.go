@@ -2,8 +2,6 @@ package topics
 
 import (
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -17,25 +15,11 @@ const MostPartitions = 10_000
 // ID is what Kafka gives a topic when it is created. A topic that is deleted and created again has another one.
 type ID [16]byte
 
-var errIDLength = errors.New("a topic id has 16 bytes")
-
 // String is the form in which Kafka's tools print an id.
 func (id ID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // IsZero reports whether it is the id of no topic.
 func (id ID) IsZero() bool { return id == ID{} }
-
-// ParseID reads what String writes.
-func ParseID(text string) (ID, error) {
-	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return ID{}, fmt.Errorf("reading topic id %q: %w", text, err)
-	}
-	if len(data) != len(ID{}) {
-		return ID{}, fmt.Errorf("reading topic id %q: %w", text, errIDLength)
-	}
-	return ID(data), nil
-}
 
 // Topic is what Kafka holds of one topic.
 type Topic struct {

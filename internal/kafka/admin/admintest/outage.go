@@ -31,7 +31,7 @@ func broker(ctx context.Context, s Subject, id int32) (admin.Broker, bool, error
 func isOutOfSync(t *testing.T, s Subject, id int32) {
 	settles(t, func(ctx context.Context) (bool, error) {
 		partitions, err := s.Client.Partitions(ctx)
-		held := admin.Held(partitions, id)
+		held := replicasOn(partitions, id)
 		return len(held) > 0 && !slices.ContainsFunc(held, func(p admin.Partition) bool {
 			return p.Leader == id || slices.Contains(p.InSync, id) && !isLastInSync(p)
 		}), err
@@ -61,7 +61,7 @@ func isBack(t *testing.T, s Subject, id int32) {
 			return false, err
 		}
 		q, err := s.Client.Quorum(ctx)
-		return q.CaughtUp(id, caughtUpWithin) && !slices.ContainsFunc(admin.Held(partitions, id), func(p admin.Partition) bool {
+		return q.CaughtUp(id, caughtUpWithin) && !slices.ContainsFunc(replicasOn(partitions, id), func(p admin.Partition) bool {
 			return !slices.Contains(p.InSync, id)
 		}), err
 	})
@@ -80,4 +80,9 @@ func isForgotten(t *testing.T, s Subject, id int32) {
 		_, isListed, err := broker(ctx, s, id)
 		return !isListed, err
 	})
+}
+
+// replicasOn are the partitions that have a replica on the broker.
+func replicasOn(partitions []admin.Partition, broker int32) []admin.Partition {
+	return slices.DeleteFunc(slices.Clone(partitions), func(p admin.Partition) bool { return !slices.Contains(p.Replicas, broker) })
 }

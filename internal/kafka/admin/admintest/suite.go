@@ -177,7 +177,7 @@ func partitionsAreFound(t *testing.T, s Subject) {
 	}
 	held := 0
 	for _, id := range s.Nodes {
-		for _, p := range admin.Held(partitions, id) {
+		for _, p := range replicasOn(partitions, id) {
 			held++
 			if !slices.Equal(p.Replicas, []int32{id}) {
 				t.Errorf("partition %+v is said to be held by broker %d", p, id)

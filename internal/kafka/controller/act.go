@@ -14,8 +14,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// lookAgain is how soon a rollout that waits for Kafka is looked at again. What
-// Kubernetes tells comes as an event; when a replica has caught up, nobody calls.
+// lookAgain is the delay before the next reconcile of a rollout that waits for Kafka.
+// Kubernetes sends events for its objects, but Kafka sends none when a replica has caught up.
 const lookAgain = time.Second
 
 // outcome is what the acting part of a reconcile came to.
@@ -97,8 +97,8 @@ func (s sight) decide() rollout.Decision {
 	return decided
 }
 
-// watching is the outcome of a reconcile with nothing to disrupt: nodes that are to load
-// something are reconciled soon, and what waits for a person, or for the deletion of an object of somebody else, seldom.
+// watching is the outcome of a reconcile with nothing to disrupt. The next one follows soon while nodes are to load
+// something. It follows late while only a person can help, or an object not owned by the cluster has to be deleted.
 func (r *Reconciler) watching(c *applied) outcome {
 	switch {
 	case c.moved:
@@ -135,9 +135,9 @@ func disrupted(s rollout.Snapshot, decided rollout.Decision) string {
 	return ""
 }
 
-// somethingToDo reports whether the rollout planner has to be asked: a pod has a
-// reason to restart, a node is to go, or a recorded disruption is not known to be
-// over. In the steady state nobody is asked anything.
+// somethingToDo reports whether the rollout planner is needed: a pod has a reason to
+// restart, a node is to be removed, or a recorded disruption is not known to be over.
+// In the steady state the operator therefore sends no queries to nodes.
 func (c *desired) somethingToDo(reasons map[string][]rollout.Reason) bool {
 	for _, list := range reasons {
 		if len(list) > 0 {
@@ -280,7 +280,7 @@ func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
 	}
 	for _, node := range c.allNodes() {
 		if _, issued := c.nodes[node.Pod]; !issued && !c.exists(node) {
-			continue // it waits for its first certificate, and nobody waits for it
+			continue // it waits for its first certificate, and the rollout does not wait for it
 		}
 		entry := rollout.Node{
 			ID: rollout.NodeID(node.ID), PodName: node.Pod, Pool: node.Pool,

@@ -57,7 +57,7 @@ func (c *decided) apartWarnings() []wanted {
 	return list
 }
 
-// nobodyElse is what has to be done where every node names an authority that nobody knows.
+// nobodyElse is the remedy when every node reports a CA that the cluster does not know.
 const nobodyElse = ", and so does every other node: nothing changes, because it is unclear whether they or the Secrets are right; " +
 	"restore what was lost or replaced in the CA Secrets, or find out who else configures the servers and delete the pods one by one"
 
@@ -69,12 +69,12 @@ func remedyFor(apart trust.Apart) string {
 		"its server or answers in place of its agent, and delete the pod"
 }
 
-// longestSubject is how much of a subject people get to see: whoever makes a claim may
-// have written it.
+// longestSubject is how many characters of a subject a message shows: a process that makes
+// a false claim may report any subject.
 const longestSubject = 100
 
-// claimed names the authorities that nobody knows and a member claims to run on, as far
-// as it shows their certificates.
+// claimed names the unknown CAs that a member claims to use, as far as it reports
+// their certificates.
 func (c *decided) claimed(member string) string {
 	var subjects []string
 	for pod := range c.peers() {

@@ -121,8 +121,8 @@ func storedLeaves(c *desired) []*x509.Certificate {
 	return leaves
 }
 
-// generation reads what a dependant carries; a number that nobody has come to by
-// counting is nobody's.
+// generation reads the generation that a dependant carries, zero if it is no number or
+// larger than counting can have reached.
 func generation(text string) authority.Generation {
 	n, err := strconv.Atoi(text)
 	if err != nil || authority.Generation(n) >= authority.MaxGeneration/2 {
@@ -193,7 +193,7 @@ func (c *desired) leafNames() pki.SANs {
 	}
 	sans, err := pki.NewSANs(names...)
 	if err != nil {
-		return pki.SANs{} // whoever issues the leaf in question says so
+		return pki.SANs{} // the issuance of the node's certificate reports the error
 	}
 	return sans
 }

@@ -16,7 +16,7 @@ import (
 // Kafka. More does not fit into the Secret of a node.
 const maxBrought = 1 << 20
 
-// brought is what a Secret of somebody's holds for listeners.
+// brought is what a Secret that listeners or CAs refer to holds for them.
 type brought struct {
 	stored authority.Stored
 	// unread says of entries that listeners name why they were not read.
@@ -63,11 +63,9 @@ func refer(all []reference, secret string, entries ...string) []reference {
 	return all
 }
 
-// observeBrought reads what listeners refer to, whoever it belongs to: nothing else is
-// decided from it. The API server gives a Secret as a whole; only the entries that are named
-// are kept of it, if they are no longer than they may be. A missing Secret is not an error
-// here; it is reported with all others by those who need it. Keys are not remembered from
-// one reconcile to the next, so each Secret is read once in each.
+// observeBrought reads the Secrets that CAs and listeners refer to, of any owner, because nothing else
+// is decided from them. It keeps the named entries within the size limits. Code that needs a missing
+// Secret reports it. Keys are not kept between reconciles, so each one reads each Secret once.
 func (r *Reconciler) observeBrought(ctx context.Context, o *observation) error {
 	o.brought = map[string]brought{}
 	room := maxBrought

@@ -16,19 +16,17 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// What the cache holds stays in memory for as long as the operator runs. It holds what
-// belongs to clusters, and of that what is read from it: anything else is somebody
-// else's, may be of any size, and may contain keys.
+// What the cache holds stays in memory for as long as the operator runs. It holds only
+// objects of clusters, and only the parts that are read from it. Other objects may be of
+// any size and may contain keys.
 
 // kafkaUserKind is the kind that the Secrets of users are labelled with. A cluster may
 // have many thousands of them, and nothing of the cluster follows from one.
 const kafkaUserKind = "KafkaUser"
 
-// CacheOptions limits the cache to what belongs to Kafka clusters in the
-// namespaces, all when there are none, and to what is read of that. Secrets and
-// pod sets enter it as metadata only: what they hold is read by name. What
-// nobody watches cannot be read from it: a read that was forgotten here must not bring
-// all objects of a kind into memory.
+// CacheOptions limits the cache to objects of Kafka clusters in the namespaces (all when
+// there are none). Of Secrets and pod sets it holds metadata; their content is read by name.
+// A read of a kind without a watch fails, so that it cannot load all its objects into memory.
 func CacheOptions(namespaces []string) cache.Options {
 	metadata := ofCluster(transform(keepMetadata))
 	options := cache.Options{

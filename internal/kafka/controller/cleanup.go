@@ -35,8 +35,8 @@ func (r *Reconciler) takeAwayLeft(ctx context.Context, c *applied) error {
 	return each(ctx, append(c.leftBehind(), c.formerPolicy()...), func(object client.Object) error { return r.takeAway(ctx, c.observation, object) })
 }
 
-// takeAway deletes what nobody asks for, if nobody has begun to: what belongs to a
-// node that is asked for now was written since, or by another leader.
+// takeAway deletes an object that the resources do not ask for, unless they or the object
+// have changed. An object of a node that was added since is newer, or another leader wrote it.
 func (r *Reconciler) takeAway(ctx context.Context, o *observation, object client.Object) error {
 	if err := r.stillAsked(ctx, o); err != nil {
 		return err
@@ -139,8 +139,8 @@ func (o *observation) hasPods(set *podsetv1.StrimziPodSet) bool {
 	return false
 }
 
-// shrinkPodSet keeps the descriptions of the pods that stay as they are: their
-// resource is gone, so nobody could write them again.
+// shrinkPodSet keeps the descriptions of the remaining pods unchanged: their
+// KafkaNodePool is gone, so the operator could not create them again.
 func (r *Reconciler) shrinkPodSet(ctx context.Context, c *desired, name string, pool model.Pool) error {
 	set := c.podSets[name]
 	described := c.describedPods(&set)

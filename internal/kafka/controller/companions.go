@@ -369,7 +369,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, c *applied, d deployme
 }
 
 // pinOf is the publication that the pods of a companion start on, zero when there is
-// no Deployment, or somebody has made its pin unreadable.
+// no Deployment, or its pin is unreadable.
 func (o *observation) pinOf(at accompanying) publication.Publication {
 	deployment, exists := o.objects[objectID{deploymentKind().GroupKind(), at.Name}]
 	if !exists {

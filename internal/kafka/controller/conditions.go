@@ -15,8 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
-// Conditions about certificates. They are True when nothing is left to do that
-// somebody waits for.
+// Conditions about certificates. They are True when no unfinished step is waited for.
 const (
 	conditionClusterCATrust    condition.Type = "ClusterCATrust"
 	conditionClientsCATrust    condition.Type = "ClientsCATrust"
@@ -121,8 +120,8 @@ func (c *applied) validity() wanted {
 	return w
 }
 
-// expiry says of certificates that have expired who can do something about it. Those of
-// listeners are replaced by whoever brought them, so no condition tells of their renewal.
+// expiry is the message about expired certificates. It refers to the conditions that explain why
+// they are not renewed. Users replace listener certificates, so for these it names the Secret.
 func (c *desired) expiry(expired []certificateFigure) string {
 	var renewed, brought []string
 	tell := map[string]bool{}

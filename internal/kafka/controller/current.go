@@ -26,9 +26,9 @@ func overtakenBy(kind, name string) error {
 	return fmt.Errorf("%s %s: %w", kind, name, errOvertaken)
 }
 
-// stillAsked fails with errOvertaken unless people still ask for what the reconcile was
-// decided from. What they ask for stands in specifications, annotations and labels;
-// a status is nobody's wish.
+// stillAsked fails with errOvertaken if what the resources ask for has changed since the
+// reconcile read them. They ask in specifications, annotations and labels; a status asks
+// for nothing.
 func (r *Reconciler) stillAsked(ctx context.Context, o *observation) error {
 	kafka := metadataObject(kafkaKind())
 	exists, err := r.find(ctx, o, o.kafka.Name, kafka)
@@ -129,8 +129,8 @@ func (r *Reconciler) leadsThere(ctx context.Context, c *applied, act *rollout.Ac
 // seconds is no race.
 const racesInARow = 5
 
-// lostRace reports whether somebody else wrote first. That is no failure of the
-// cluster, and nothing to tell people: the next reconcile begins with what they wrote.
+// lostRace reports whether another client wrote first. That is no failure of the cluster
+// and is not reported: the next reconcile begins with what the other client wrote.
 func lostRace(err error) bool {
 	return slices.ContainsFunc(parts(err), isRace)
 }

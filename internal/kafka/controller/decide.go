@@ -131,10 +131,9 @@ func (r *Reconciler) decideCAs(c *decided) ([]authority.Problem, error) {
 	return append(problems, found...), err
 }
 
-// cannotAsk reports whether the operator has no certificate to ask nodes with, nobody
-// else's Secret is why, and the authority that would sign one needs a person and has no key
-// at hand. What is lost of that authority may be known to nodes, so that nothing is begun
-// before somebody has looked.
+// cannotAsk reports whether the operator has no certificate to query nodes with, and the cluster
+// CA has problems and no key to sign one. Nothing is begun until a person has looked, because
+// nodes may know what the CA has lost. A Secret not owned by the cluster is another case.
 func (c *decided) cannotAsk() bool {
 	name := c.kafka.Name + operatorSecretSuffix
 	_, exists := c.secrets[name]
@@ -162,18 +161,18 @@ func (c *decided) keepApart(inputs map[authorities.Kind]authority.Input) ([]auth
 	return []authority.Problem{*problem}, nil
 }
 
-// removalInProgress is the node that the planner has granted to go, or nobody.
+// removalInProgress is the node whose removal the planner has granted, or noNode.
 func (r *Reconciler) removalInProgress(ctx context.Context, c *desired) (model.NodeID, error) {
 	if c.knownSettled() {
-		return nobody, nil
+		return noNode, nil
 	}
 	record, err := r.readDisruption(ctx, c.observation)
 	if ofOthers(err) || unreadableRecord(err) {
-		return nobody, nil // it is told by those who would act
+		return noNode, nil // the acting part of the reconcile reports it
 	}
 	c.undisrupted = err == nil && record.resourceVersion == ""
 	if err != nil || record.Disruption == nil || record.Kind != rollout.Remove {
-		return nobody, err
+		return noNode, err
 	}
 	return model.NodeID(record.Disruption.Node), nil
 }

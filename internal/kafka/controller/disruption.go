@@ -90,9 +90,9 @@ func disruptionObject(cluster string) objectID {
 	return objectID{configMapKind().GroupKind(), disruptionName(cluster)}
 }
 
-// readDisruption reads the record from the API server itself. Where somebody else's
-// object stands that is a *foreignObjectsError: what it holds is no record. One that says
-// nothing is an *unreadableRecordError.
+// readDisruption reads the record from the API server itself. An object not owned by
+// the cluster holds no record and is a *foreignObjectsError. A record that cannot be
+// read or trusted is an *unreadableRecordError.
 func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disruptionRecord, error) {
 	key := types.NamespacedName{Namespace: o.kafka.Namespace, Name: disruptionName(o.kafka.Name)}
 	var object corev1.ConfigMap
@@ -122,10 +122,9 @@ func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disrup
 	return record, nil
 }
 
-// recordedByOthers says who besides the operator has written the record as it is, or that
-// nobody knows whether the operator has: a removal that the planner has not granted could
-// lose what a broker holds. The first record of a cluster is created, and later ones are
-// applied.
+// recordedByOthers fails if another client has written the record, or its writer is unknown: a
+// removal that the planner has not granted could lose what a broker holds. The operator creates
+// the first record of a cluster and applies later ones.
 func recordedByOthers(object *corev1.ConfigMap) error {
 	own := false
 	for _, entry := range object.ManagedFields {
@@ -154,8 +153,8 @@ func recordsDisruption(entry metav1.ManagedFieldsEntry) bool {
 	return entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && fields.Data.Record != nil
 }
 
-// writeDisruption replaces the record that was read. Losing the race for it is
-// an AlreadyExists or Conflict error: somebody else acts, and the caller must not.
+// writeDisruption replaces the record that was read. An AlreadyExists or Conflict error
+// means that another client wrote it first: the caller must not disrupt any node then.
 func (r *Reconciler) writeDisruption(ctx context.Context, c *desired, read, next disruptionRecord) error {
 	text, err := json.Marshal(next)
 	if err != nil {

@@ -39,10 +39,9 @@ const (
 // maxNote is the longest note of an event.
 const maxNote = 1000
 
-// announcer tells people, by events on the Kafka, what has happened. Whoever collects
-// events takes those of one reason about one object for repetitions of the first,
-// whatever their notes say. What concerns different things is therefore related to
-// different things.
+// announcer reports by events on the Kafka what has happened. Event collectors take events of
+// one reason about one object for repetitions of the first, even if their notes differ.
+// Events about different things therefore name different related objects.
 type announcer struct {
 	recorder events.EventRecorder
 	journal  journal

@@ -217,8 +217,8 @@ func (r *Reconciler) annotatePod(ctx context.Context, o *observation, name strin
 	return nil
 }
 
-// removeAnnotation takes a served request off a set, if nobody has changed the
-// set since.
+// removeAnnotation removes the annotation of a completed request from a set, unless the
+// set has changed since it was read.
 func (r *Reconciler) removeAnnotation(ctx context.Context, set *podsetv1.StrimziPodSet, annotation string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": set.UID, "resourceVersion": set.ResourceVersion,

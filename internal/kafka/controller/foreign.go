@@ -16,11 +16,11 @@ import (
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
-// Names of objects are made of the names of clusters, pools and listeners, so that
-// somebody else's object may stand where one of the cluster's own should. It is neither
-// written nor adopted nor deleted.
+// Names of objects are made of the names of clusters, pools and listeners. An object not
+// owned by this cluster may therefore have a name that the cluster needs. The operator
+// does not write, adopt or delete it.
 
-// reasonForeignObject: somebody else's object stands where the cluster's own should.
+// reasonForeignObject: an object not owned by this cluster has a name that the cluster needs.
 const reasonForeignObject = "ForeignObject"
 
 // objectVersion is the version of every kind that a cluster consists of.
@@ -56,13 +56,13 @@ func (e *foreignObjectsError) Error() string {
 		"delete it, or have its owner recreate it under another name%s", excerpt.First(sentences, excerpt.Named, "; "), label)
 }
 
-// keepToOwn lets the cluster stand as it is while somebody else's object is where one of
-// its own should be. A cluster that is not there yet is not made.
+// keepToOwn leaves the cluster unchanged while an object not owned by it has a name that
+// it needs. A cluster that does not exist yet is not created.
 func (r *Reconciler) keepToOwn(ctx context.Context, c *desired) error {
 	if err := r.seekIntended(ctx, c); err != nil || len(c.foreign) == 0 {
 		return err
 	}
-	c.wake(c.now.Add(kube.Unwatched)) // nobody tells what becomes of them
+	c.wake(c.now.Add(kube.Unwatched)) // no watch reports when they change
 	if !c.stands() {
 		if !c.standOn() {
 			return &foreignObjectsError{cluster: c.kafka.Name, objects: c.foreign}
@@ -121,12 +121,12 @@ func (r *Reconciler) admit(ctx context.Context, o *observation, id objectID, obj
 	}
 }
 
-// isForeign reports whether somebody else's object has been found to stand there.
+// isForeign reports whether an object with that name exists that the cluster does not own.
 func (c *desired) isForeign(id objectID) bool {
 	return slices.ContainsFunc(c.foreign, func(o foreignObject) bool { return o.objectID == id })
 }
 
-// foreignSecrets are the Secrets of an authority that somebody else's stand in place of.
+// foreignSecrets are the names of an authority's Secrets that exist and are not owned by this cluster.
 func (c *desired) foreignSecrets(kind authorities.Kind) []string {
 	return slices.DeleteFunc(c.caSecrets(kind), func(name string) bool { return !c.isForeign(secretObject(name)) })
 }

@@ -76,7 +76,7 @@ func TestAStrangersConfigMapIsNoRecordOfADisruption(t *testing.T) {
 				t.Errorf("the record is %+v, %v", record, err)
 			}
 			removing, err := r.removalInProgress(t.Context(), p.desired)
-			if err != nil || removing != nobody && !c.ours {
+			if err != nil || removing != noNode && !c.ours {
 				t.Errorf("node %d is taken for leaving, %v", removing, err)
 			}
 		})

@@ -12,8 +12,8 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
-// Kafka and KafkaNodePool are read as they were written, because fields nobody
-// acts on have to be named to the user.
+// Kafka and KafkaNodePool are read as they were written, because warnings name the
+// fields that have no effect.
 func kafkaKind() schema.GroupVersionKind { return kafkav1.GroupVersion.WithKind(kafkav1.KindKafka) }
 
 func poolKind() schema.GroupVersionKind {

@@ -31,7 +31,7 @@ const (
 	reasonCertificatePending = "CertificatePending"
 	// reasonCertificatePostponed: it is due and waits for a maintenance window.
 	reasonCertificatePostponed = "CertificatePostponed"
-	// reasonCertificateHeld: it is due and nobody can sign it.
+	// reasonCertificateHeld: it is due and no CA can sign it.
 	reasonCertificateHeld = "CertificateHeld"
 	// reasonCertificateNotAdopted: its issuer has issued one that not all peers verify, or not what was asked for.
 	reasonCertificateNotAdopted = "CertificateNotAdopted"
@@ -133,7 +133,7 @@ func (c *decided) wantedLeaf(request leafRequest, present authority.StoredLeaf) 
 		stored = nil
 	}
 	if c.clusterCA.Held {
-		want.Chain = afterLeaf(stored) // nobody can tell what else belongs there
+		want.Chain = afterLeaf(stored) // it is unknown what else belongs there
 		return want
 	}
 	want.Chain = c.clusterCA.SentAlong(request.identity, stored)
@@ -284,8 +284,8 @@ func (i operatorIdentity) leaves() []*x509.Certificate {
 	return []*x509.Certificate{i.leaf}
 }
 
-// whyUnsettled says why a peer of whose certificate everybody has to be sure is not
-// issued another one of the key now; empty when an anchor of that key is used by all.
+// whyUnsettled is why the operator, whose certificate all nodes must verify, is not issued
+// another one of the key now; empty when all members use an anchor of that key.
 func (d *domain) whyUnsettled(key trust.KeyID) string {
 	for _, anchor := range d.Snapshot.Anchors {
 		if anchor.Key == key && d.Plan.States[anchor.ID] == trust.InUseAll {
@@ -295,9 +295,9 @@ func (d *domain) whyUnsettled(key trust.KeyID) string {
 	return "it waits until all nodes use the same CA"
 }
 
-// operatorIdentity is who signs the operator's own leaf. One that is lost, or of a CA
-// that nobody knows, cuts the operator off already: if who should sign the next one
-// cannot, whoever can does, and agents know the leaf by what is published to them.
+// operatorIdentity is the key that signs the operator's own certificate. If that is lost or of
+// an unknown CA, and the planned key is not available, another key signs the next one.
+// The operator is cut off already, and agents recognize the new one by what is published to them.
 func (c *decided) operatorIdentity() trust.Identity {
 	d := &c.clusterCA
 	planned := d.Plan.Publications[evidence.OperatorMember].Identity

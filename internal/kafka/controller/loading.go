@@ -51,9 +51,9 @@ func (c *desired) ends(load trust.Load) bool {
 	return !load.Due.IsZero() && (!c.now.Before(load.Due) || c.isDue(load))
 }
 
-// reloadPatience is how long a node may try to reload what is published while
-// nobody refuses it: a server under load answers late, and while nobody leads the
-// quorum no setting is changed.
+// reloadPatience is how long a node may try to reload what is published while its server
+// does not reject it. A server under load answers late, and without a leader the quorum
+// changes no setting.
 const reloadPatience = 2 * time.Minute
 
 // refused reports whether the node has tried in vain to reload what is published:
@@ -64,9 +64,9 @@ func (o *observation) refused(report publication.Report, published publication.P
 	return failed && !report.Reload.Early && (report.Reload.Refused || o.now.Sub(published.PublishedAt) > reloadPatience)
 }
 
-// isDue reports whether a restart that trust asks for is to be done now. One that
-// nobody waits for is done by the next that comes anyway, or is done in the last
-// maintenance window before it must be.
+// isDue reports whether a restart that trust asks for is to be done now. A restart that no
+// rotation waits for is left to the next one that happens anyway. At the latest it is done
+// in the last maintenance window before its deadline.
 func (c *desired) isDue(load trust.Load) bool {
 	if !load.Remainder {
 		return true
@@ -111,9 +111,9 @@ func blockedIn(d *domain) []trust.MemberID {
 	return authorities.Words().BlockedBy(d.Snapshot, d.Plan)
 }
 
-// passesSoon reports whether what is waited for comes without anybody's doing and
-// without an event: agents have to be asked. Restarts and retirement take weeks, and
-// their times are known.
+// passesSoon reports whether a blocker ends by itself and without an event, so that the
+// operator has to poll agents. Restarts and retirement take weeks, and their times are
+// known.
 func passesSoon(b trust.Blocker) bool {
 	return !b.UntilStart && !slices.Contains([]trust.GuardName{
 		trust.GuardRetired, trust.GuardApplications, trust.GuardCrossUnneeded, trust.GuardRunning,

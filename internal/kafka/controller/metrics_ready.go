@@ -6,7 +6,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 )
 
-// nothingTold is the reason of a Kafka of which nobody has said yet whether it is ready.
+// nothingTold is the reason of a Kafka without a condition that says whether it is ready.
 const nothingTold = "Unknown"
 
 // readyFigure is what the conditions of a Kafka say of its readiness.

@@ -24,9 +24,9 @@ type rotationFigure struct {
 	phase     rotation.Phase
 	// start and deadline are zero when there is none.
 	start, deadline time.Time
-	// blocked counts, by guard, whom it waits for.
+	// blocked counts, by guard, the members that the rotation waits for.
 	blocked map[trust.GuardName]int
-	// apart are the members that nobody waits for.
+	// apart are the members that the rotation does not wait for.
 	apart []trust.Apart
 	// behind counts, by node, the listeners that run on something else than what is
 	// stored for them, or do not say.
@@ -42,7 +42,7 @@ func newRotationMetrics(desc func(name, help string, labels ...string) *promethe
 		deadline: desc("keyturn_rotation_deadline_timestamp_seconds",
 			"When the first CA certificate that is to go expires, in seconds since 1970.", "authority"),
 		blocked: desc("keyturn_rotation_blocked",
-			"Whom a guard of the rotation waits for.", "authority", "guard"),
+			"Members that a guard of the rotation waits for.", "authority", "guard"),
 		apart: desc("keyturn_rotation_apart",
 			"1 for a member that the rotation does not wait for, with the reason.", "authority", "name", "reason"),
 		notStored: desc("keyturn_served_not_stored",

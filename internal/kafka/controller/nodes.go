@@ -133,7 +133,7 @@ func (c *decided) given(node model.Node) roles.Decided {
 func (c *desired) trustOf(node model.Node, given roles.Decided) map[publication.Role][]string {
 	previous := c.published(node.Pod).Trust[contract.ControlPlaneListener]
 	if previous == nil {
-		// It is not known any more. To accept too many for a while cuts nobody off.
+		// The previous trust is unknown. Accepting too many CAs for a while cuts off no node.
 		previous = idsOf(given.Kept)
 	}
 	return roles.Trust(c.cluster.Stores(node), given, previous)
@@ -232,7 +232,7 @@ func (c *desired) retired(node model.Node) bool {
 }
 
 // pinnedRevision is the revision that a pod was created under, 0 for none. The
-// second result is false when somebody has made the pin unreadable.
+// second result is false when the pin is unreadable.
 func pinnedRevision(pod *corev1.Pod) (int64, bool) {
 	if pod == nil {
 		return 0, true

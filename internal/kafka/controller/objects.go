@@ -303,7 +303,7 @@ func givenTo(pod *corev1.Pod, stores []publication.Store) publication.Given {
 	return publication.GivenBy(pinOf(pod), stores, contract.ClusterDomain).With(publication.ParseGiven(pod.Annotations[agent.GivenAnnotation]))
 }
 
-// pinOf is the publication that a pod pins; the zero value if nobody can read it.
+// pinOf is the publication that a pod pins; the zero value if it is missing or unreadable.
 func pinOf(pod *corev1.Pod) publication.Publication {
 	var pin publication.Publication
 	if err := json.Unmarshal([]byte(pod.Annotations[agent.PinAnnotation]), &pin); err != nil {
@@ -322,8 +322,8 @@ func toldRevision(pod *corev1.Pod) int64 {
 	return max(pinned, revisionOf(pod.Annotations[agent.PublishedAnnotation]))
 }
 
-// revisionOf reads a revision, 0 if it is none: whoever may annotate pods may write any
-// number.
+// revisionOf reads a revision, 0 if it is none: clients that may annotate pods can write
+// any number.
 func revisionOf(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > publication.MaxRevision {

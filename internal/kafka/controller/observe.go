@@ -30,7 +30,8 @@ type observation struct {
 
 	memory *memory
 
-	// now is the time by everybody's clock, and ahead by how much the operator's differs.
+	// now is the time, by the API server's clock if the operator's is wrong, and ahead is
+	// how much the operator's clock is ahead.
 	now   time.Time
 	ahead time.Duration
 	kafka kafkav1.Kafka
@@ -51,7 +52,7 @@ type observation struct {
 	descriptions map[string][]describedPod
 	// pods are those of the nodes, whatever their labels say.
 	pods map[string]*corev1.Pod
-	// strangers stand where pods of nodes should, and belong to somebody else.
+	// strangers are unrelated pods that have the names of nodes' pods.
 	strangers map[string]*corev1.Pod
 	// unread are traces of Secrets that are more, or larger, than nodes can have.
 	unread []trace
@@ -144,9 +145,9 @@ func decodePool(written *unstructured.Unstructured) (*pool, error) {
 	return p, nil
 }
 
-// observePodSets reads the pod sets of the cluster, each by its name: those of its pools,
-// whether somebody has taken their label off or not, and those with its label that this
-// operator has applied. Of others it is enough that they exist.
+// observePodSets reads the pod sets of the cluster, each by its name: those of its pools, even
+// if their label was removed, and those with its label that this operator has applied. Of
+// others it is enough that they exist.
 func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
 	o.podSets, o.anothersSets = make(map[string]podsetv1.StrimziPodSet, len(o.pools)), map[string]bool{}
 	for _, pool := range o.pools {
@@ -174,7 +175,7 @@ func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 	if err := r.readPods(ctx, o, r.cachedPods); err != nil {
 		return err
 	}
-	// Anybody may label pods as nodes; a cluster cannot have had more than so many.
+	// Other clients may label pods as nodes, but a cluster has at most model.MaxNodes of them.
 	unnamed := o.unnamed()
 	for _, name := range unnamed[:min(len(unnamed), model.MaxNodes)] {
 		delete(o.pods, name)
@@ -188,8 +189,8 @@ func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 // listPods lists the pods with the cluster's label, as the cache keeps them.
 type listPods func(ctx context.Context, o *observation) ([]corev1.Pod, error)
 
-// listedPods is how many pods are listed past the cache at a time: those that somebody has
-// labelled may be of any size.
+// listedPods is how many pods are listed past the cache at a time: pods that other clients
+// have labelled may be of any size.
 const listedPods = 25
 
 func (r *Reconciler) cachedPods(ctx context.Context, o *observation) ([]corev1.Pod, error) {

@@ -17,9 +17,9 @@ import (
 // cluster: Kafkas, users, Connect clusters, and what gives access to them.
 const strimziGroups = ".strimzi.io"
 
-// isOurs reports whether an object belongs to this very cluster: its Kafka owns it, or
-// it carries the label that names the cluster and nobody else owns it. It is asked of
-// everything that enters the observation.
+// isOurs reports whether an object belongs to this cluster: its Kafka owns it, or it
+// carries the label that names the cluster and has no other owner. Every object that
+// enters the observation is checked.
 func (o *observation) isOurs(object metav1.Object) bool {
 	if another(object, o) != nil {
 		return false
@@ -32,9 +32,9 @@ func (o *observation) isOwned(object metav1.Object) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == o.kafka.UID })
 }
 
-// another is who owns an object in place of the Kafka, nil if nobody does: any other
-// controller, or a resource of a kind whose objects carry labels of clusters, which need
-// not be called their controller. A Kafka of the same name is none that lives.
+// another is the owner of an object in place of the Kafka, nil if there is none. Any other
+// controller counts. A Strimzi resource counts even if it is not the controller, except a
+// Kafka of the same name, which is a deleted predecessor.
 func another(object metav1.Object, o *observation) *metav1.OwnerReference {
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.UID != o.kafka.UID {
 		return owner
@@ -59,14 +59,14 @@ func isOfStrimzi(owner metav1.OwnerReference) bool {
 	return strings.HasSuffix(group, strimziGroups)
 }
 
-// isUnmarked reports whether nothing marks an object as anybody's. If the operator has
-// written it, nobody can tell what somebody means it for by now, so it is not written; what
-// it says of the cluster is still true.
+// isUnmarked reports whether an object has neither an owner nor the label of a cluster. If the
+// operator has written it, its present purpose is unknown, so the operator leaves it unchanged.
+// What it says about the cluster is still true.
 func isUnmarked(object metav1.Object) bool {
 	return len(object.GetOwnerReferences()) == 0 && object.GetLabels()[model.ClusterLabel] == ""
 }
 
-// whose says to whom a foreign object seems to belong.
+// whose describes the apparent owner of a foreign object.
 func (o *observation) whose(object metav1.Object) string {
 	if owner := another(object, o); owner != nil {
 		return fmt.Sprintf("belongs to %s %s", owner.Kind, owner.Name)
@@ -95,10 +95,9 @@ func (o *observation) takePodSet(set *podsetv1.StrimziPodSet) {
 	}
 }
 
-// takeOwner adds a pod set that pods of the cluster belong to. Who has written it may have
-// been forgotten while its pods run; then it is enough that it bears a trace of this
-// operator. Without pods that is not enough: anybody may copy a set, and the nodes that it
-// describes would be made, hold ids, and be waited for.
+// takeOwner adds a pod set that pods of the cluster belong to. While these pods run, a trace of this
+// operator is enough if the set's writer is unknown. Without pods it is not: another client may copy
+// a set, and its nodes would be created, occupy ids, and be waited for.
 func (o *observation) takeOwner(set *podsetv1.StrimziPodSet) {
 	if !kube.Applied(set, fieldOwner) && o.isOurs(set) && isTraced(set) {
 		o.podSets[set.Name] = *set
@@ -114,7 +113,7 @@ func (o *observation) isOfPool(set *podsetv1.StrimziPodSet) bool {
 }
 
 // isTraced reports whether a pod set, or a pod that it describes, bears a trace of this
-// operator. Anybody may have put it there.
+// operator. Other clients may have written the trace.
 func isTraced(set *podsetv1.StrimziPodSet) bool {
 	if _, recorded := set.Annotations[model.NodesAnnotation]; recorded {
 		return true

@@ -35,11 +35,9 @@ func podOf(pod *corev1.Pod) rollout.Pod {
 	return p
 }
 
-// rolled is the pod of a node as the rollout planner sees it. One that presents ended
-// certificates to the other nodes is stuck, be it ready: connections that are open last,
-// nobody can open another, not the operator either, and its server refuses other stores,
-// because it tries them with those that it has. Only a start gets it out of that, once
-// there is a certificate that it can start with.
+// rolled is the pod of a node as the rollout planner sees it. A pod that presents expired certificates
+// is stuck even if it is ready: nodes and the operator cannot open new connections to it, and its server
+// rejects new stores, because it tests them with the expired ones. Only a restart with a valid one helps.
 func (c *applied) rolled(name string) rollout.Pod {
 	pod := podOf(c.pods[name])
 	if pod.State == rollout.Ready && c.shutOff(name) {

@@ -15,8 +15,8 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// A leaf for proofs lies beside the node's own, which may do more: its name belongs
-// to nobody whom Kafka gives rights, and it serves nobody as a server.
+// A proof certificate is stored beside the node certificate and can do less: Kafka grants its
+// name no permissions, and no peer accepts it as a server certificate.
 const (
 	proofCommonName = "keyturn-proof"
 	proofValidity   = 7 * authority.Day

@@ -12,8 +12,8 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// What becomes of an authority whose Secrets are lost depends on what nodes were told
-// and say to hold. While its Secrets are there, nobody is asked.
+// What happens to a CA whose Secrets are lost depends on what was published to nodes and
+// what they report. While its Secrets exist, nodes are not queried for it.
 
 // lostTrust reports whether pods run although the Secret with the anchors of an
 // authority, or its certificate, is gone.

@@ -42,11 +42,11 @@ type Options struct {
 	// Log gets a line for each event and each transition of a condition; none when zero.
 	Log   logr.Logger
 	Clock clock.PassiveClock
-	// Ahead tells how much Clock is ahead of everybody else's; nil when nobody knows.
+	// Ahead reports how much Clock is ahead of the API server's; nil when that is not measured.
 	Ahead     kube.ClockGate
 	Connector Connector
 	Settings  model.Settings
-	// Companions names who runs beside the nodes of a cluster; nil when nobody does.
+	// Companions returns the companions that run beside the nodes of a cluster; nil when none do.
 	Companions func(model.Cluster) []companion.Companion
 	Stores     authority.StoreGeneration
 	// Issuer returns the issuer of node, operator and companion certificates of a CA. When nil, CAs sign whose keys are held.
@@ -138,8 +138,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result, errors.Join(retried(transient(err)), reportErr)
 }
 
-// lost ends a reconcile that somebody else was faster than: the next one begins with what they
-// wrote, unless it is lost again and again.
+// lost ends a reconcile in which another client wrote first: the next one begins with what that
+// client wrote. Only losing several times in a row is reported.
 func (r *Reconciler) lost(ctx context.Context, c *applied, race error) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: lookAgain}
 	c.memory.lostRaces++

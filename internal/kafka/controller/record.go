@@ -22,10 +22,9 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// record writes down what trust was decided from, for people and the plans they ask for.
-// Whom to trust is not decided from it, and so nothing waits for it: what keeps it from being
-// written is told, and the reconcile is repeated. The next operator takes from it only since when
-// somebody is waited for, and how long restarts and reloads take.
+// record writes what trust was decided from, for people and `kubectl keyturn plan`. Trust is not decided
+// from it, so a failed write is only reported and retried. The next operator process reads from it
+// only since when members are waited for, and how long restarts and reloads take.
 func (r *Reconciler) record(ctx context.Context, c *applied) {
 	c.unrecorded = r.applyRecord(ctx, c)
 	if c.unrecorded != nil && !lostRace(c.unrecorded) {
@@ -75,10 +74,9 @@ func (r *Reconciler) applyRecord(ctx context.Context, c *applied) error {
 	return long
 }
 
-// recallRecords finds what was written down last of the cluster: by this operator, or by the
-// one before it. Without that, each operator would write again what says the same but for its
-// times, so that one that ends at every write would come no further, and people would be told
-// that a rotation began, and that somebody is waited for, since the operator was started.
+// recallRecords reads the cluster's last records, which this operator process or the previous one wrote.
+// Otherwise rotations and waits would seem to begin at the operator's start. Each process would also write
+// new times, and one that exits at every write would never progress.
 func (r *Reconciler) recallRecords(ctx context.Context, c *decided) error {
 	if !r.records.Knows(c.kafka.UID) {
 		found, err := r.readRecords(ctx, c.observation)

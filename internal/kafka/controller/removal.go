@@ -17,8 +17,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// nobody is the id of no node.
-const nobody model.NodeID = -1
+// noNode is the id of no node.
+const noNode model.NodeID = -1
 
 // resolve turns the resources into the cluster as it shall be in this reconcile.
 //
@@ -45,7 +45,7 @@ func (r *Reconciler) resolve(ctx context.Context, c *desired, removing model.Nod
 	}
 	c.asked = input
 	if len(c.findings.Errors) > 0 {
-		// Whoever reads the condition wants to know what is wrong, not what was tried.
+		// The condition says what is wrong, not what was tried.
 		unusable := &model.InvalidResourceError{Findings: c.findings.Errors}
 		if !c.standOn() {
 			return unusable

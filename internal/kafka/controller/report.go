@@ -38,10 +38,9 @@ func (r *Reconciler) reportPaused(ctx context.Context, c *applied) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: c.nextLook(outcome{})}, errors.Join(failure, r.writeStatus(ctx, c.observation, status))
 }
 
-// watch says what there is to tell of a cluster in which nothing is changed: it is decided
-// to be told, not to be done, because expiry waits for nobody. Of one that was never made
-// there is nothing to tell. The error says that it could not be looked at, and that trying
-// again may help.
+// watch returns the conditions of a cluster in which nothing is changed. It decides only to report,
+// because certificates still expire. A cluster that was never created has none. The error
+// means that the cluster could not be observed and that a retry may help.
 func (r *Reconciler) watch(ctx context.Context, c *applied) ([]wanted, error) {
 	c.notes = nil
 	undecided := r.decide(ctx, c.decided)
@@ -151,8 +150,8 @@ func inOwnTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return own, func() { stop(); cancel() }
 }
 
-// failed says what keeps the cluster from what is asked for. What it serves all the same
-// that has ended comes before that: whoever meets it is cut off now.
+// failed is the condition for a failure. Expired certificates that the cluster still presents
+// come first in its message: they already cut off clients and nodes.
 func (c *applied) failed(failure error) wanted {
 	if ended := c.expired(); c.stands() && ended.kind != "" {
 		ended.message += "; " + failure.Error()

@@ -25,7 +25,7 @@ import (
 // reasonSecretsUnread: there are more Secrets, or larger ones, than nodes can have.
 const reasonSecretsUnread = "SecretsUnread"
 
-// reasonForeignPod: somebody else's pod stands where a node's should.
+// reasonForeignPod: an unrelated pod has the name of a node's pod.
 const reasonForeignPod = "ForeignPod"
 
 // names derives names before the cluster is resolved.
@@ -43,8 +43,8 @@ func (r *Reconciler) find(ctx context.Context, o *observation, name string, into
 	return err == nil, nil
 }
 
-// maxDescribed is how many bytes of pods the sets of one cluster may describe together. One of
-// a thousand nodes has some 10 MB; anybody may apply others in the operator's name.
+// maxDescribed is how many bytes of pods the sets of one cluster may describe together. A cluster
+// of a thousand nodes has some 10 MB, but other clients may apply sets as the operator's field manager.
 const maxDescribed = 32 << 20
 
 // tooManySetsError is why a cluster is not looked at: to leave out sets that may be its own
@@ -98,9 +98,8 @@ func (r *Reconciler) readPodSet(ctx context.Context, o *observation, name string
 	return nil
 }
 
-// seekOwners adds the pod sets that own pods of the cluster. Those of a pool whose
-// resource is gone are known by nothing else once their label is gone, too, and those of
-// which nobody knows any more who has written them.
+// seekOwners adds the pod sets that own pods of the cluster. Nothing else identifies a set
+// whose pool and label are both gone, or a set whose writer is unknown.
 func (r *Reconciler) seekOwners(ctx context.Context, o *observation, pods []corev1.Pod) error {
 	for i := range pods {
 		owner := metav1.GetControllerOf(&pods[i])
@@ -126,9 +125,9 @@ func (r *Reconciler) seekOwner(ctx context.Context, o *observation, owner *metav
 	})
 }
 
-// nodeNames are the pods of all nodes of which there is a trace: those of the pod sets, and
-// of others as many as a cluster may have. What its Kafka owns comes before what only
-// carries its label, which anybody may have made.
+// nodeNames are the pods of all nodes of which there is a trace: those of the pod sets, and of
+// others as many as a cluster may have. Traces that its Kafka owns come before those that only
+// carry its label, because other clients may have created the latter.
 func (o *observation) nodeNames() map[string]bool {
 	names := map[string]bool{}
 	for name := range o.podSets {
@@ -257,7 +256,7 @@ func (c *desired) noteHidden() {
 		if !c.isForeign(objectID{podSetGroupKind(), name}) {
 			c.note(podSetKind+" "+name, reasonForeignObject,
 				"it claims to belong to this cluster, but Keyturn did not create it, so the nodes it describes are not part of the cluster: "+
-					"remove its label "+model.ClusterLabel+" and its reference to the Kafka as its owner, or delete it if nobody needs its pods")
+					"remove its label "+model.ClusterLabel+" and its reference to the Kafka as its owner, or delete it if its pods are not needed")
 		}
 	}
 	if why := c.whyUnread(); why != "" {

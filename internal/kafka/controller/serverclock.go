@@ -10,8 +10,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// readClock says by everybody else's clock when the cluster was observed, if the
-// operator's own is wrong.
+// readClock sets the time of the observation to the API server's if the operator's
+// clock is wrong.
 func (r *Reconciler) readClock(o *observation) {
 	ahead, isWrong := r.options.Ahead.Difference()
 	if o.ahead = ahead; isWrong {
@@ -33,8 +33,8 @@ func (r *Reconciler) reportClock(ctx context.Context, c *applied) error {
 	return errors.Join(failure, r.writeStatus(ctx, c.observation, status))
 }
 
-// stillSaid is what else was said of the cluster, save that it is not ready once what it
-// presents has expired, and not paused once nobody wants it to be.
+// stillSaid are the other conditions of the cluster. The cluster is reported as not ready once a certificate that it
+// presents has expired, and as paused only while its resource asks for that.
 func (c *applied) stillSaid() []wanted {
 	ended := c.expired()
 	said := c.said(func(kind condition.Type) bool {

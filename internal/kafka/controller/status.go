@@ -120,8 +120,8 @@ type object struct {
 	name string
 	// part is that part of it where several warnings of one reason stand beside each other.
 	part string
-	// sentence is the end of the message that stays the same, where those whom it is about
-	// are listed before it and come and go.
+	// sentence is the constant end of a message. The pods, kinds or names listed before it
+	// change from one reconcile to the next.
 	sentence string
 }
 
@@ -134,7 +134,7 @@ func (o *observation) about(what object, reason, message string) wanted {
 	return holds(condition.Warning, reason, message)
 }
 
-// silence says whose agents do not answer, or answer what nobody reads.
+// silence are the warnings about agents that do not answer, or whose answer is unreadable.
 func (c *polled) silence() []wanted {
 	var list []wanted
 	var silent []string
@@ -154,7 +154,7 @@ func (c *polled) silence() []wanted {
 	return list
 }
 
-// annotationWarnings are about what people ask of pods and pod sets by annotations that nobody acts on.
+// annotationWarnings are about annotations of pods and pod sets that have no effect.
 func (o *observation) annotationWarnings() []wanted {
 	list := append(o.claimWarnings(), o.podAnnotationWarnings()...)
 	for _, name := range slices.Sorted(maps.Keys(o.podSets)) {
@@ -191,8 +191,8 @@ func (o *observation) aboutPods(pods []string, unread idle.Annotation) wanted {
 		fmt.Sprintf(excerpt.Numbered(len(pods), "pod %s", "pods %s"), excerpt.List(pods, ", ", excerpt.Listed))+sentence)
 }
 
-// claimWarnings are about claims that somebody wants to be deleted. People delete them: what is on them cannot be had
-// back.
+// claimWarnings are about claims that an annotation asks to delete. The operator does not delete them, because their
+// data cannot be restored.
 func (o *observation) claimWarnings() []wanted {
 	var asked []string
 	for name, pod := range o.pods {
@@ -209,8 +209,8 @@ func (o *observation) claimWarnings() []wanted {
 		"once all partitions have enough replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time, and remove the annotation"})}
 }
 
-// fieldWarnings are about the fields of an object that nobody acts on, by their weight: a field that is none was meant
-// for something else, one that is unmet is relied on, and another one does no harm.
+// fieldWarnings are about fields of an object that have no effect, by severity. An unknown field was meant for
+// something else, an unmet one is relied on, and any other does no harm.
 func fieldWarnings(object string, found fields.Found) []wanted {
 	var list []wanted
 	if len(found.Unknown) > 0 {

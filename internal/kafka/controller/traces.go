@@ -19,9 +19,9 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// Of what no pod set tells any more there are traces: Secrets and ConfigMaps under names
-// of nodes. Anybody may make as many of them as they like, of any size, so that no more of
-// them are read than a cluster can have, and what is its own for certain is read first.
+// Nodes that no pod set describes leave traces: Secrets and ConfigMaps under names of nodes.
+// Other clients may create any number of them, of any size. The operator therefore reads
+// no more than a cluster can have, and reads first what certainly belongs to the cluster.
 
 // trace is an object that may be what is left of a node, or of a companion.
 type trace struct {
@@ -134,8 +134,8 @@ func secretTraces(ctx context.Context, o *observation, each eachSecret) ([]trace
 	return traces, err
 }
 
-// What may be read of Secrets that no pod set tells of. One of a node takes some 30 KiB,
-// and there are no more than model.MaxNodes of them; others may have been made by anybody.
+// Limits on reading Secrets that no pod set describes. A node's Secret takes some 30 KiB, and
+// there are at most model.MaxNodes of them, but other clients may have created more.
 const (
 	maxTrace  = 256 << 10
 	maxTraces = 40 << 20

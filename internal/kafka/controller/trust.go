@@ -37,12 +37,12 @@ type domain struct {
 	input authority.Input
 	// made is a key that a decision of the reconcile has demanded.
 	made pki.PrivateKey
-	// remarks name what somebody put into its Secrets and is ignored.
+	// remarks name entries and requests in its Secrets that are ignored.
 	remarks []authority.Remark
 }
 
-// decideTrust decides, for both authorities, whom to trust and who signs, from
-// what is written and from what the agents have said.
+// decideTrust decides for both CAs which certificates are trusted and which key signs. It
+// decides from the stored objects and from the agents' reports.
 func (c *decided) decideTrust() {
 	cluster := c.evidence()
 	var lost []trust.MemberID
@@ -88,8 +88,8 @@ func domainOf(kind authorities.Kind) publication.Domain {
 	return contract.ClusterDomain
 }
 
-// retirementOf: nobody here knows what users present, so an old clients CA stays
-// until it expires or a person distrusts it.
+// retirementOf is when an old CA is removed. The operator does not know which certificates
+// clients present, so an old clients CA stays until it expires or a person distrusts it.
 func retirementOf(kind authorities.Kind) trust.Retirement {
 	if kind == authorities.Clients {
 		return trust.RetireExpired
@@ -184,9 +184,9 @@ func (d *domain) signer(key trust.KeyID) (pki.Authority, bool) {
 	return signer, !signer.IsZero()
 }
 
-// accepted reports whether the operator accepts nodes by the anchor: by every one
-// that anybody has, so that it never locks itself out, save a compromised one once
-// every node presents another.
+// accepted reports whether the operator accepts nodes by the anchor. It accepts every known
+// anchor, so that it never locks itself out. A compromised one it accepts only until every
+// node is known to present a certificate of another.
 func (d *domain) accepted(anchor trust.Anchor) bool {
 	if !anchor.Compromised {
 		return true

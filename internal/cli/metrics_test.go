@@ -18,6 +18,7 @@ import (
 	accesses "github.com/keyturn/keyturn/internal/access/controller"
 	etcd "github.com/keyturn/keyturn/internal/etcd/controller"
 	kafka "github.com/keyturn/keyturn/internal/kafka/controller"
+	kafkametrics "github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	topic "github.com/keyturn/keyturn/internal/topic/controller"
@@ -36,7 +37,7 @@ func TestTheMetricsOfOperatorsAreListed(t *testing.T) {
 	}
 	var lines []string
 	for _, collector := range []prometheus.Collector{
-		runtimes, kafka.NewMetrics(), user.NewMetrics(types.NamespacedName{}), topic.NewMetrics(types.NamespacedName{}), accesses.NewMetrics(), etcd.NewMetrics(),
+		runtimes, kafkametrics.New(), user.NewMetrics(types.NamespacedName{}), topic.NewMetrics(types.NamespacedName{}), accesses.NewMetrics(), etcd.NewMetrics(),
 		watches.NewObserver(clock.RealClock{}), clockFigure(kube.NewServerClock(clock.RealClock{})),
 	} {
 		lines = append(lines, descriptions(t, collector)...)

@@ -25,6 +25,7 @@ import (
 	"github.com/keyturn/keyturn/internal/cli/build"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
+	kafkametrics "github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
 	"github.com/keyturn/keyturn/internal/kafka/finalizers/removal"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -209,7 +210,7 @@ func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.
 	if err := reportUnattended(mgr, usermodel.Unattended(), topicmodel.Unattended(), binding.Unattended(binding.Public()), binding.Unattended(binding.Proposed())); err != nil {
 		return err
 	}
-	figures := controller.NewMetrics()
+	figures := kafkametrics.New()
 	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return fmt.Errorf("registering metrics: %w", err)

@@ -41,6 +41,7 @@ import (
 	"github.com/keyturn/keyturn/internal/freeport"
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
 	kafka "github.com/keyturn/keyturn/internal/kafka/controller"
+	kafkametrics "github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	user "github.com/keyturn/keyturn/internal/user/controller"
 )
@@ -56,7 +57,7 @@ func operators() map[string]operator {
 	ofUsers := types.NamespacedName{Namespace: "default", Name: "my-cluster"}
 	return map[string]operator{
 		"cluster operator": {chartstest.ClusterWide, "persistentvolumeclaims", manager.Options{Cache: kafka.CacheOptions(nil), Client: kafka.ClientOptions()}, func(mgr ctrl.Manager) error {
-			return kafka.New(kafka.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Metrics: kafka.NewMetrics()}).SetupWithManager(mgr)
+			return kafka.New(kafka.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Metrics: kafkametrics.New()}).SetupWithManager(mgr)
 		}},
 		"user operator": {chartstest.UserOperator, "secrets", manager.Options{Cache: user.CacheOptions(ofUsers)}, func(mgr ctrl.Manager) error {
 			return user.New(user.Options{

@@ -36,6 +36,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -65,7 +66,7 @@ type world struct {
 	// log is what the operator has written into its log.
 	log bytes.Buffer
 	// metrics is what a scraper of the operator sees.
-	metrics *controller.Metrics
+	metrics *metrics.Metrics
 	// servers run in pods; ran are the names of the pods whose servers have run.
 	servers map[types.UID]*server
 	ran     map[string]bool
@@ -182,7 +183,7 @@ func newWorld(t *testing.T) *world {
 // startOperator starts an operator that remembers nothing, as after a crash.
 func (w *world) startOperator() {
 	w.faulty.crashed = false
-	w.metrics = controller.NewMetrics()
+	w.metrics = metrics.New()
 	w.reconciler = w.newReconciler(w.faulty)
 	w.podSets = podset.NewReconciler(cachedClient{w.faulty}, w.faulty, w.api.Scheme(), w.clock, controller.PodMaker(w.settings))
 }

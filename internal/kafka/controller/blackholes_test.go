@@ -37,6 +37,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -223,7 +224,7 @@ func (l *land) options() controller.Options {
 	return controller.Options{
 		Client: l.watched, Live: l.watched, Events: &events.FakeRecorder{}, Clock: clock.RealClock{}, Connector: l,
 		Settings: settings(),
-		Stores:   authority.WithoutStores, Metrics: controller.NewMetrics(), Version: "test",
+		Stores:   authority.WithoutStores, Metrics: metrics.New(), Version: "test",
 	}
 }
 

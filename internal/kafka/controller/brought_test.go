@@ -16,6 +16,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -85,7 +86,7 @@ func TestOfSecretsThatListenersNameOnlyTheNamedEntriesAreKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api, reads := lent(c.secrets)
-			r := New(Options{Client: api, Live: api, Metrics: NewMetrics()})
+			r := New(Options{Client: api, Live: api, Metrics: metrics.New()})
 			p := clusterWithSets()
 			for i, secret := range c.listeners {
 				p.kafka.Spec.Kafka.Listeners = append(p.kafka.Spec.Kafka.Listeners, presenting(fmt.Sprintf("tls%d", i), secret))
@@ -120,7 +121,7 @@ func TestOfSecretsThatListenersNameOnlyTheNamedEntriesAreKept(t *testing.T) {
 func TestAnEntryThatIsTooLongIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	api, _ := lent(map[string]map[string]int{"mine": {"tls.crt": 300 << 10, "tls.key": 300 << 10}})
-	r := New(Options{Client: api, Live: api, Metrics: NewMetrics()})
+	r := New(Options{Client: api, Live: api, Metrics: metrics.New()})
 	c := clusterWithSets()
 	c.kafka.Spec.Kafka.Listeners = []kafkav1.Listener{presenting("tls", "mine")}
 	c.cluster.Listeners = []model.Listener{{Name: "tls", Port: 9093, TLS: true, Certificate: &model.CertificateSource{

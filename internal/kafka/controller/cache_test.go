@@ -37,6 +37,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -151,7 +152,7 @@ func large(i int, of labels.Set) *unstructured.Unstructured {
 
 // watched is all there is to watch, companions included.
 func watched() []client.Object {
-	r := New(Options{Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion { return nil }})
+	r := New(Options{Metrics: metrics.New(), Companions: func(model.Cluster) []companion.Companion { return nil }})
 	return append(r.labelled(), metadataObject(kafkaKind()))
 }
 
@@ -461,7 +462,7 @@ func TestAPodSetIsTheSameOperatorsAsTheCacheHoldsItAndAsItIs(t *testing.T) {
 			t.Parallel()
 			set := setOf("x")
 			c.change(set)
-			r := New(Options{Client: mentioning(t, set), Live: storing(t, set), Metrics: NewMetrics()})
+			r := New(Options{Client: mentioning(t, set), Live: storing(t, set), Metrics: metrics.New()})
 			p := clusterWithSets()
 
 			if err := r.observePodSets(t.Context(), p.observation); err != nil {
@@ -517,7 +518,7 @@ func TestASetIsNotAnothersForWhatTheCacheShowsLate(t *testing.T) {
 	t.Parallel()
 	now := setOf("x")
 	now.ManagedFields = []metav1.ManagedFieldsEntry{writtenBy(string(fieldOwner))}
-	r := New(Options{Client: mentioning(t, setOf("x")), Live: storing(t, now), Metrics: NewMetrics()})
+	r := New(Options{Client: mentioning(t, setOf("x")), Live: storing(t, now), Metrics: metrics.New()})
 	c := clusterWithSets()
 	c.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{ObjectMeta: metav1.ObjectMeta{Name: "dual"}}}}
 
@@ -552,7 +553,7 @@ func TestAClusterIsNotLookedAtBesideSetsThatDescribeMoreThanItCanHave(t *testing
 					return err
 				},
 			})
-			r := New(Options{Client: mentioning(t, sets...), Live: live, Metrics: NewMetrics()})
+			r := New(Options{Client: mentioning(t, sets...), Live: live, Metrics: metrics.New()})
 
 			err := r.observePodSets(t.Context(), clusterWithSets().observation)
 

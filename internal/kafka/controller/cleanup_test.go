@@ -16,6 +16,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -117,7 +118,7 @@ func TestClaimsAreThoseThatAreNamedAfterNodesAndNobodyElseOwns(t *testing.T) {
 		claim("data-my-dual-0"), claim("data-1-my-dual-0", ownedBySmallKafka()...), claim("data-my-dual-3"),
 		claim("backup-of-my-dual-0"), claim("data-my-dual"), claim("data-x-my-dual-0"),
 		claim("data-my-dual-1", ownerOf("KafkaConnect", "connect", "another")),
-	).Build(), Metrics: NewMetrics()})
+	).Build(), Metrics: metrics.New()})
 	o := &observation{kafka: *smallKafka(), objects: map[objectID]*metav1.PartialObjectMetadata{}}
 
 	if err := r.observeClaims(t.Context(), o); err != nil {
@@ -155,7 +156,7 @@ func TestNothingIsTakenAwayOnceTheKafkaIsAnother(t *testing.T) {
 			left := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my-dual-3"}}
 			scheme, _ := known(t)
 			server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(now, left).Build()
-			r := New(Options{Client: server, Live: server, Metrics: NewMetrics()})
+			r := New(Options{Client: server, Live: server, Metrics: metrics.New()})
 
 			if err := server.Get(t.Context(), client.ObjectKeyFromObject(left), left); err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
@@ -101,19 +102,19 @@ func (d *domain) message(cluster string) string {
 
 // validity names what has expired, or what ends first.
 func (c *applied) validity() wanted {
-	var expired []certificateFigure
-	first := certificateFigure{}
+	var expired []metrics.Certificate
+	first := metrics.Certificate{}
 	for _, figure := range c.certificateFigures() {
-		if !c.now.Before(figure.notAfter) {
+		if !c.now.Before(figure.NotAfter) {
 			expired = append(expired, figure)
 		}
-		if first.notAfter.IsZero() || figure.notAfter.Before(first.notAfter) {
+		if first.NotAfter.IsZero() || figure.NotAfter.Before(first.NotAfter) {
 			first = figure
 		}
 	}
 	if len(expired) == 0 {
 		return holds(conditionCertificatesValid, reasonValid,
-			fmt.Sprintf("the first to expire is %s, at %s", first.words(), first.notAfter.UTC().Format(time.RFC3339)))
+			fmt.Sprintf("the first to expire is %s, at %s", nameOfCertificate(first), first.NotAfter.UTC().Format(time.RFC3339)))
 	}
 	w := holds(conditionCertificatesValid, reasonExpired, c.expiry(expired))
 	w.status = condition.False
@@ -122,18 +123,18 @@ func (c *applied) validity() wanted {
 
 // expiry is the message about expired certificates. It refers to the conditions that explain why
 // they are not renewed. Users replace listener certificates, so for these it names the Secret.
-func (c *desired) expiry(expired []certificateFigure) string {
+func (c *desired) expiry(expired []metrics.Certificate) string {
 	var renewed, brought []string
 	tell := map[string]bool{}
 	for _, figure := range expired {
-		at := figure.notAfter.UTC().Format(time.RFC3339)
-		if figure.kind == figureOfListener {
+		at := figure.NotAfter.UTC().Format(time.RFC3339)
+		if figure.Kind == metrics.OfListener {
 			brought = append(brought, fmt.Sprintf("%s, from %s, expired at %s: replace it in that Secret",
-				figure.words(), c.customSecret(publication.Role(figure.name)), at))
+				nameOfCertificate(figure), c.customSecret(publication.Role(figure.Name)), at))
 			continue
 		}
-		renewed = append(renewed, fmt.Sprintf("%s expired at %s", figure.words(), at))
-		tell[string(figure.trust())] = true
+		renewed = append(renewed, fmt.Sprintf("%s expired at %s", nameOfCertificate(figure), at))
+		tell[string(trustConditionOf(figure))] = true
 	}
 	var sentences []string
 	if len(renewed) > 0 {
@@ -148,37 +149,37 @@ func (c *desired) expiry(expired []certificateFigure) string {
 	return strings.Join(sentences, "; ")
 }
 
-// trust is the condition of the authority that a certificate is, or is issued by.
-func (c certificateFigure) trust() condition.Type {
-	if c.kind == figureOfAuthority && c.name == string(authorities.Clients) {
+// trustConditionOf is the condition of the CA that a certificate is, or is issued by.
+func trustConditionOf(certificate metrics.Certificate) condition.Type {
+	if certificate.Kind == metrics.OfAuthority && certificate.Name == string(authorities.Clients) {
 		return conditionClientsCATrust
 	}
 	return conditionClusterCATrust
 }
 
-// words are what people call a certificate.
-func (c certificateFigure) words() string {
-	switch c.kind {
-	case figureOfAuthority:
-		return "the CA certificate of the " + c.name
-	case figureOfOperator:
-		return "the operator's certificate in Secret " + c.name
+// nameOfCertificate is how people are told of a certificate.
+func nameOfCertificate(certificate metrics.Certificate) string {
+	switch certificate.Kind {
+	case metrics.OfAuthority:
+		return "the CA certificate of the " + certificate.Name
+	case metrics.OfOperator:
+		return "the operator's certificate in Secret " + certificate.Name
 	default:
-		return "the certificate of " + c.kind + " " + c.name
+		return "the certificate of " + certificate.Kind + " " + certificate.Name
 	}
 }
 
 // presentAuthorities are the CA certificates that are present, by their kind.
-func (c *decided) presentAuthorities() []certificateFigure {
-	var list []certificateFigure
+func (c *decided) presentAuthorities() []metrics.Certificate {
+	var list []metrics.Certificate
 	for _, kind := range kinds() {
 		d := c.domain(kind)
 		if d.Certificate == nil {
 			continue
 		}
-		list = append(list, certificateFigure{
-			kind: figureOfAuthority, name: string(kind), notAfter: d.Certificate.NotAfter,
-			caType: cmp.Or(map[authorities.Kind]string{authorities.Clients: "client-ca"}[kind], string(kind)),
+		list = append(list, metrics.Certificate{
+			Kind: metrics.OfAuthority, Name: string(kind), NotAfter: d.Certificate.NotAfter,
+			CAType: cmp.Or(map[authorities.Kind]string{authorities.Clients: "client-ca"}[kind], string(kind)),
 		})
 	}
 	return list

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/rollout"
 )
@@ -19,7 +20,7 @@ import (
 func TestARecordIsTheClustersAndSaysWhatItWasToldToSay(t *testing.T) {
 	t.Parallel()
 	server := fake.NewClientBuilder().WithReturnManagedFields().Build()
-	r := New(Options{Client: server, Live: server, Metrics: NewMetrics()})
+	r := New(Options{Client: server, Live: server, Metrics: metrics.New()})
 	c := clusterOf(smallKafka(), nil)
 	c.cluster = withPolicies(t, nil)
 	act := recordOf(&rollout.Act{
@@ -51,7 +52,7 @@ func TestARecordIsTheClustersAndSaysWhatItWasToldToSay(t *testing.T) {
 func TestARecordThatSomebodyElseHasLabelledIsBelieved(t *testing.T) {
 	t.Parallel()
 	server := fake.NewClientBuilder().WithReturnManagedFields().Build()
-	r := New(Options{Client: server, Live: server, Metrics: NewMetrics()})
+	r := New(Options{Client: server, Live: server, Metrics: metrics.New()})
 	c := clusterOf(smallKafka(), nil)
 	c.cluster = withPolicies(t, nil)
 	act := recordOf(&rollout.Act{Kind: rollout.Restart, PodName: "a", UID: "a"}, noon())
@@ -84,7 +85,7 @@ func TestARecordThatAnotherHasWrittenIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	kafka := &kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Name: "my", Namespace: "kafka", UID: "1"}}
 	server := fake.NewClientBuilder().WithReturnManagedFields().Build()
-	r := New(Options{Client: server, Live: server, Metrics: NewMetrics()})
+	r := New(Options{Client: server, Live: server, Metrics: metrics.New()})
 	c := clusterOf(kafka, nil)
 	act := recordOf(&rollout.Act{Kind: rollout.Restart, PodName: "a", UID: "a"}, noon())
 	other := recordOf(&rollout.Act{Kind: rollout.Restart, Node: 1, PodName: "b", UID: "b"}, noon())

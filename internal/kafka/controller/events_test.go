@@ -24,6 +24,7 @@ import (
 	domains "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -37,7 +38,7 @@ const room = 100
 func TestAStepThatIsTakenAgainAndAgainIsToldOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(room)
-	r := New(Options{Events: recorder, Metrics: NewMetrics()})
+	r := New(Options{Events: recorder, Metrics: metrics.New()})
 	kafka, known := &kafkav1.Kafka{}, &memory{}
 	step := func(from, to trust.State) *domain {
 		d := &domain{Decided: domains.Decided{Plan: trust.Plan{States: map[trust.AnchorID]trust.State{"a": to}}}}
@@ -95,7 +96,7 @@ func (c *collector) Eventf(_, related runtime.Object, kind, reason, action, note
 
 func collecting() (*Reconciler, *collector) {
 	c := &collector{notes: map[told]string{}}
-	return New(Options{Events: c, Metrics: NewMetrics()}), c
+	return New(Options{Events: c, Metrics: metrics.New()}), c
 }
 
 func (c *collector) want(t *testing.T, count int) {
@@ -407,7 +408,7 @@ func TestACertificateIsToldOfOnceItIsWritten(t *testing.T) {
 		},
 	}).Build()
 	recorder := events.NewFakeRecorder(room)
-	r := New(Options{Client: writer, Events: recorder, Metrics: NewMetrics()})
+	r := New(Options{Client: writer, Events: recorder, Metrics: metrics.New()})
 	reconcile := func() error {
 		c := clusterOf(&kafkav1.Kafka{}, nil)
 		c.secrets, c.issued = map[string]corev1.Secret{}, map[string]authority.LeafDecision{"node": {Reason: authority.LeafUnreadable}}

@@ -12,13 +12,14 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // beside is a reconcile over a cluster of no nodes, with a companion, beside objects.
 func beside(objects ...client.Object) (*Reconciler, *applied) {
 	live := fake.NewClientBuilder().WithReturnManagedFields().WithObjects(objects...).Build()
-	r := New(Options{Client: live, Live: live, Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion {
+	r := New(Options{Client: live, Live: live, Metrics: metrics.New(), Companions: func(model.Cluster) []companion.Companion {
 		return []companion.Companion{{Name: "my-companion", Secret: "my-companion-certs"}}
 	}})
 	c := clusterOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "1"}}, nil)

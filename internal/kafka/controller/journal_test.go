@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/rollout"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -26,7 +27,7 @@ func logging() (*Reconciler, *strings.Builder) {
 		return a
 	}
 	handler := slog.NewTextHandler(written, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: untimed})
-	return New(Options{Events: events.NewFakeRecorder(room), Metrics: NewMetrics(), Log: logr.FromSlogHandler(handler)}), written
+	return New(Options{Events: events.NewFakeRecorder(room), Metrics: metrics.New(), Log: logr.FromSlogHandler(handler)}), written
 }
 
 func linesOf(written *strings.Builder) []string {

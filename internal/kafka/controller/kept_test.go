@@ -26,6 +26,7 @@ import (
 	"github.com/keyturn/keyturn/internal/imagepull"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -299,7 +300,7 @@ func TestThePodOfANodeWithALongPinIsReadByItsName(t *testing.T) {
 					return api.Get(ctx, key, object, options...)
 				},
 			})
-			r := New(Options{Client: fake.NewClientBuilder().WithObjects(cached).Build(), Live: api, Metrics: NewMetrics()})
+			r := New(Options{Client: fake.NewClientBuilder().WithObjects(cached).Build(), Live: api, Metrics: metrics.New()})
 			p := clusterWithSets()
 			set := setOf("x")
 			set.Spec.Pods, set.UID = nil, "set"
@@ -331,7 +332,7 @@ func TestPodsThatAreReadPastTheCacheAreLeftTheSame(t *testing.T) {
 	live := honestPod()
 	live.ResourceVersion = ""
 	api := fake.NewClientBuilder().WithObjects(live).Build()
-	r := New(Options{Client: api, Live: api, Metrics: NewMetrics()})
+	r := New(Options{Client: api, Live: api, Metrics: metrics.New()})
 	c := clusterWithSets()
 	set := setOf("x")
 	set.UID = "set"
@@ -384,7 +385,7 @@ func TestAPodThatOnlyTheCacheStillShowsMakesNoNode(t *testing.T) {
 			set.Annotations = map[string]string{model.NodesAnnotation: `{"ids":[0],"roles":["broker"]}`}
 			c.podSets["my-dual"] = *set
 
-			if err := New(Options{Client: cache, Live: api.Build(), Metrics: NewMetrics()}).observePods(t.Context(), c.observation); err != nil {
+			if err := New(Options{Client: cache, Live: api.Build(), Metrics: metrics.New()}).observePods(t.Context(), c.observation); err != nil {
 				t.Fatal(err)
 			}
 
@@ -402,7 +403,7 @@ func TestTheCacheKeepsTheLabelsThatAreRead(t *testing.T) {
 	c := clusterWithSets()
 	c.claims = map[string]*corev1.PersistentVolumeClaim{claim.Name: kept(t, claim)}
 	c.others = []*corev1.Pod{kept(t, beside)}
-	r := New(Options{Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion {
+	r := New(Options{Metrics: metrics.New(), Companions: func(model.Cluster) []companion.Companion {
 		return []companion.Companion{{Name: "my-beside", Secret: "my-beside-certs"}}
 	}})
 

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	domains "github.com/keyturn/keyturn/internal/domain"
 	"github.com/keyturn/keyturn/internal/evidence"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -46,7 +47,7 @@ func leafBy(ca pki.Authority) leafRequest {
 
 func settled(t *testing.T, c *applied, request leafRequest) (leaf, bool) {
 	t.Helper()
-	r := New(Options{Metrics: NewMetrics()})
+	r := New(Options{Metrics: metrics.New()})
 	got, found, err := r.settleLeaf(t.Context(), c, request)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +265,7 @@ func TestTheOperatorKeepsItsCertificateWhereNoneIsIssued(t *testing.T) {
 			c := signing(ca)
 			c.secrets[secret], c.foreign = corev1.Secret{Data: data}, []foreignObject{{objectID: secretObject(secret)}}
 
-			err := New(Options{Metrics: NewMetrics()}).applyOperatorIdentity(t.Context(), c)
+			err := New(Options{Metrics: metrics.New()}).applyOperatorIdentity(t.Context(), c)
 
 			leaves := c.operator.leaves()
 			if kept := len(leaves) == 1 && leaves[0].Equal(own.Chain[0]); err != nil || kept != (data != nil) || len(leaves) > 1 {

@@ -19,6 +19,7 @@ import (
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -50,7 +51,7 @@ func answering(a answer, c *applied) *Reconciler {
 		}
 	}
 	return New(Options{
-		Client: stored.Build(), Metrics: NewMetrics(),
+		Client: stored.Build(), Metrics: metrics.New(),
 		Clock: clocktesting.NewFakePassiveClock(noon()),
 		Issuer: func(ca pki.Authority) issuer.Issuer {
 			a.Issuer = ownca.New(ca)

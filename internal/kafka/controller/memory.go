@@ -60,7 +60,7 @@ func (r *Reconciler) meet(name types.NamespacedName, kafka types.UID) *memory {
 
 // leave forgets the Kafka of the name.
 func (r *Reconciler) leave(name types.NamespacedName) {
-	r.metrics.forget(name)
+	r.metrics.Forget(name)
 	r.agents.Forget(name)
 	r.surveys.Forget(name)
 	r.named.Refer(name, nil)
@@ -86,12 +86,11 @@ func (r *Reconciler) forget(known *memory) {
 // Remembered is how many things the operator remembers of all Kafkas: what there is of
 // one is bounded by its nodes and objects, and none when it is gone.
 func (r *Reconciler) Remembered() int {
-	return counted(&r.memories.mu, r.memories.of) + counted(&r.metrics.mu, r.metrics.clusters) + counted(&r.metrics.mu, r.metrics.readies) +
-		r.agents.Len() + r.surveys.Len() + r.records.Len() + r.appliers.Len() + r.followers.Len() + r.named.Len()
+	return r.memories.len() + r.metrics.Len() + r.agents.Len() + r.surveys.Len() + r.records.Len() + r.appliers.Len() + r.followers.Len() + r.named.Len()
 }
 
-func counted[K comparable, V any](mu *sync.Mutex, remembered map[K]V) int {
-	mu.Lock()
-	defer mu.Unlock()
-	return len(remembered)
+func (m *memories) len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.of)
 }

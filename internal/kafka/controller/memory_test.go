@@ -9,6 +9,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/survey"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/reports"
@@ -26,8 +27,8 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 	r.followers.Of(kafka)
 	r.records.Latest(kafka, rotation.Record{Words: authorities.Words(), Domain: string(authorities.Cluster)}, trust.Plan{})
 	r.records.Restarted(kafka, time.Second)
-	r.metrics.clusters[name] = figures{}
-	r.metrics.told(name, nil)
+	r.metrics.Note(name, metrics.Figures{})
+	r.metrics.Told(name, nil)
 }
 
 func TestNothingIsRememberedOfAKafkaThatIsGone(t *testing.T) {
@@ -35,7 +36,7 @@ func TestNothingIsRememberedOfAKafkaThatIsGone(t *testing.T) {
 	name := func(i int) types.NamespacedName {
 		return types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("kafka-%d", i)}
 	}
-	r := New(Options{Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
+	r := New(Options{Metrics: metrics.New(), Clock: clocktesting.NewFakePassiveClock(noon())})
 	remember(r, name(0), "stays")
 	one := r.Remembered()
 	for i := 1; i <= 1000; i++ {
@@ -55,7 +56,7 @@ func TestNothingIsRememberedOfAKafkaThatIsGone(t *testing.T) {
 func TestNothingIsRememberedOfAKafkaThatAnotherOfItsNameHasFollowed(t *testing.T) {
 	t.Parallel()
 	name := types.NamespacedName{Namespace: "ns", Name: "my"}
-	r := New(Options{Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
+	r := New(Options{Metrics: metrics.New(), Clock: clocktesting.NewFakePassiveClock(noon())})
 	remember(r, name, "first")
 	one := r.Remembered()
 	for i := range 1000 {

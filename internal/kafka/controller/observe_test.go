@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -48,7 +49,7 @@ func TestHowMuchIsReadOfPodsPastTheCacheIsBounded(t *testing.T) {
 			return err
 		},
 	})
-	r := New(Options{Client: fake.NewClientBuilder().WithObjects(cached...).Build(), Live: api, Metrics: NewMetrics()})
+	r := New(Options{Client: fake.NewClientBuilder().WithObjects(cached...).Build(), Live: api, Metrics: metrics.New()})
 	c := clusterWithSets()
 	set := setOf("x")
 	set.UID = "set"
@@ -89,7 +90,7 @@ func TestAPodThatOnlyTheCacheStillShowsIsNoNode(t *testing.T) {
 	newer := followed.DeepCopy()
 	newer.UID = "newer"
 	live := fake.NewClientBuilder().WithObjects(newer, stays.DeepCopy()).Build()
-	r := New(Options{Client: fake.NewClientBuilder().WithObjects(gone, followed, stays).Build(), Live: live, Metrics: NewMetrics()})
+	r := New(Options{Client: fake.NewClientBuilder().WithObjects(gone, followed, stays).Build(), Live: live, Metrics: metrics.New()})
 	c := clusterWithSets()
 	set := setOf("x")
 	set.UID = "set"

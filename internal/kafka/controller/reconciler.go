@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/survey"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -56,7 +57,7 @@ type Options struct {
 	// Gates says which features are enabled.
 	Gates featuregate.Gates
 	// Metrics is told what each reconcile has seen.
-	Metrics *Metrics
+	Metrics *metrics.Metrics
 	// Watches knows which of the watches are denied; nil where nothing is watched.
 	Watches *watches.Observer
 	// Version is the operator's own, for the status.
@@ -76,7 +77,7 @@ type Reconciler struct {
 	agents  *reports.Poller[publication.Report]
 	surveys *reports.Poller[survey.Answers]
 	records *records.Store
-	metrics *Metrics
+	metrics *metrics.Metrics
 }
 
 // New returns a Reconciler.
@@ -112,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, err
 	}
-	r.metrics.recall(request.NamespacedName, observed.kafka.Status.Conditions)
+	r.metrics.Recall(request.NamespacedName, observed.kafka.Status.Conditions)
 	c := begin(observed, r.meet(request.NamespacedName, observed.kafka.UID))
 	defer r.trackSurvey(c.decided)
 	c.wake(observed.lookWhileDenied())

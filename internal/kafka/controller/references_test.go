@@ -23,6 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -85,7 +86,7 @@ func TestASecretThatAKafkaNamesWakesAPassOverIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metrics: NewMetrics(), Clock: clock.RealClock{}})
+	r := New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metrics: metrics.New(), Clock: clock.RealClock{}})
 	if err := r.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func TestAPassRefersToWhatItsKafkaNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(c.kafka).Build()
-			r := New(Options{Client: server, Live: server, Clock: clock.RealClock{}, Metrics: NewMetrics()})
+			r := New(Options{Client: server, Live: server, Clock: clock.RealClock{}, Metrics: metrics.New()})
 
 			if _, _, err := r.observe(t.Context(), client.ObjectKeyFromObject(c.kafka)); err != nil {
 				t.Fatal(err)
@@ -185,7 +186,7 @@ func authoritySecrets() []client.Object {
 
 func observedSecrets(t *testing.T, cached, live client.WithWatch) []string {
 	t.Helper()
-	r := New(Options{Client: cached, Live: live, Metrics: NewMetrics()})
+	r := New(Options{Client: cached, Live: live, Metrics: metrics.New()})
 	o := &observation{kafka: kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "1"}}}
 	if err := r.observeSecrets(t.Context(), o); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/excerpt"
@@ -51,7 +52,7 @@ func (r *Reconciler) watch(ctx context.Context, c *applied) ([]wanted, error) {
 	case undecided != nil:
 		return c.said(ofTrust), r.lookLater(c.observation, undecided)
 	}
-	r.metrics.note(c, outcome{})
+	r.metrics.Note(client.ObjectKeyFromObject(&c.kafka), c.figures(outcome{}))
 	return c.writtenConditions(), nil
 }
 
@@ -98,7 +99,7 @@ func (r *Reconciler) reportUnobserved(ctx context.Context, o *observation, failu
 func (r *Reconciler) report(ctx context.Context, c *applied, acted outcome, failure error) (ctrl.Result, error) {
 	ctx, cancel := inOwnTime(ctx)
 	defer cancel()
-	r.metrics.note(c, acted)
+	r.metrics.Note(client.ObjectKeyFromObject(&c.kafka), c.figures(acted))
 	status := *c.kafka.Status.DeepCopy()
 	status.ObservedGeneration = c.kafka.Generation
 	if failure != nil {

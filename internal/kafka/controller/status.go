@@ -234,7 +234,7 @@ func fieldWarnings(object string, found fields.Found) []wanted {
 // writeStatus writes the status of the Kafka when it differs from the present one. The users in it are the user
 // operator's.
 func (r *Reconciler) writeStatus(ctx context.Context, o *observation, status kafkav1.KafkaStatus) error {
-	r.metrics.told(types.NamespacedName{Namespace: o.kafka.Namespace, Name: o.kafka.Name}, status.Conditions)
+	r.metrics.Told(types.NamespacedName{Namespace: o.kafka.Namespace, Name: o.kafka.Name}, status.Conditions)
 	status.Users = o.kafka.Status.Users
 	if reflect.DeepEqual(status, o.kafka.Status) {
 		return nil

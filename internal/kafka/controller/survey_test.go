@@ -18,6 +18,7 @@ import (
 	agentclient "github.com/keyturn/keyturn/internal/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/kafka/rollout"
@@ -85,7 +86,7 @@ func vanishUnless(ctx context.Context, answers bool, patience time.Duration) err
 }
 
 func deafReconciler(to deaf) *Reconciler {
-	return New(Options{Connector: to, Clock: clock.RealClock{}, Metrics: NewMetrics()})
+	return New(Options{Connector: to, Clock: clock.RealClock{}, Metrics: metrics.New()})
 }
 
 // fortyPods is a reconcile over a cluster of as many nodes.

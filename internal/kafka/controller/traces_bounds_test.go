@@ -17,6 +17,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 )
@@ -49,7 +50,7 @@ func TestWhatIsKeptOfSecretsOfNodesThatNeverWereIsBoundedWithTheirAnnotations(t 
 	live, _ := littered(400, labelledSecret, func(o client.Object) {
 		o.SetAnnotations(map[string]string{"junk": strings.Repeat("x", 250<<10)})
 	})
-	r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
+	r := New(Options{Client: live, Live: live, Metrics: metrics.New()})
 	c := clusterWithSets()
 	if err := r.observeSecrets(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func TestHowManySecretsOfNodesThatNeverWereAreReadIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			live, reads := littered(3000, labelledSecret, c.shown)
-			r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
+			r := New(Options{Client: live, Live: live, Metrics: metrics.New()})
 			p := clusterWithSets()
 			if err := r.observeSecrets(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
@@ -110,7 +111,7 @@ func TestHowManyPodsOfNodesThatNeverWereAreLookedForIsBounded(t *testing.T) {
 				config.OwnerReferences = c.config.OwnerReferences
 				return config
 			}, nil)
-			r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
+			r := New(Options{Client: live, Live: live, Metrics: metrics.New()})
 			p := clusterWithSets()
 			if err := r.observeOwned(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
@@ -149,7 +150,7 @@ func TestWhatTheClusterHasIsReadBeforeWhatOnlyCarriesItsLabel(t *testing.T) {
 			}
 			p := clusterWithSets()
 			p.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{ObjectMeta: named("y", nil)}}}
-			if err := New(Options{Client: live, Live: live, Metrics: NewMetrics()}).observeSecrets(t.Context(), p.observation); err != nil {
+			if err := New(Options{Client: live, Live: live, Metrics: metrics.New()}).observeSecrets(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
 			}
 			if _, read := p.secrets[c.object.GetName()]; read != c.read {
@@ -217,7 +218,7 @@ func TestSecretsAreListedPastTheCacheInPages(t *testing.T) {
 		},
 	})
 	c := clusterWithSets()
-	if err := New(Options{Client: live, Live: live, Metrics: NewMetrics()}).observeSecrets(t.Context(), c.observation); err != nil {
+	if err := New(Options{Client: live, Live: live, Metrics: metrics.New()}).observeSecrets(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.secrets) != 3 || len(limits) != 3 || slices.Contains(limits, 0) {
@@ -247,7 +248,7 @@ func TestASecretOfANodeThatIsTooLargeToBeReadStillDependsOnTheAuthority(t *testi
 			s.Data = map[string][]byte{agent.PublicationKey: []byte("{}"), "my-x-0.crt": {1}, "external-9094.crt": make([]byte, maxTrace)}
 		}
 	})
-	r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
+	r := New(Options{Client: live, Live: live, Metrics: metrics.New()})
 	c := clusterWithSets()
 	if err := r.observeSecrets(t.Context(), c.observation); err != nil {
 		t.Fatal(err)

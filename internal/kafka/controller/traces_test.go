@@ -16,6 +16,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -52,7 +53,7 @@ func TestSecretsOfNodesThatNeverWereAreKeptWithinBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			live := strewn(c.count, c.size)
-			r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
+			r := New(Options{Client: live, Live: live, Metrics: metrics.New()})
 			p := clusterWithSets()
 			if err := r.observeSecrets(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
@@ -131,7 +132,7 @@ func TestAConfigMapOfSomebodyElseTellsNothingOfTheQuorum(t *testing.T) {
 			p.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{
 				ObjectMeta: named("ctrl", nil), Spec: kafkav1.KafkaNodePoolSpec{Roles: []kafkav1.ProcessRole{kafkav1.RoleController}},
 			}}}
-			voters, err := New(Options{Client: live, Live: live, Metrics: NewMetrics()}).knownVoters(t.Context(), p.observation)
+			voters, err := New(Options{Client: live, Live: live, Metrics: metrics.New()}).knownVoters(t.Context(), p.observation)
 			if err != nil || len(voters) != c.want {
 				t.Errorf("voters are %v (%v), want %d", voters, err, c.want)
 			}
@@ -155,7 +156,7 @@ func TestASecretThatNothingMarksIsBelievedIfTheOperatorWroteIt(t *testing.T) {
 			live := fake.NewClientBuilder().WithObjects(secret).WithReturnManagedFields().Build()
 			c := clusterWithSets()
 			c.secrets = map[string]corev1.Secret{}
-			if err := seek(New(Options{Live: live, Metrics: NewMetrics()}), t.Context(), c.observation); err != nil || len(c.secrets) != want {
+			if err := seek(New(Options{Live: live, Metrics: metrics.New()}), t.Context(), c.observation); err != nil || len(c.secrets) != want {
 				t.Errorf("Secret %s, written by %s: %d are believed (%v), want %d", name, writer, len(c.secrets), err, want)
 			}
 		}
@@ -204,7 +205,7 @@ func TestOfTheSetsThatPodsNameThoseAreLookedForThatMayOwnNodes(t *testing.T) {
 			pod.OwnerReferences = []metav1.OwnerReference{c.owner}
 			p := clusterWithSets()
 
-			if err := New(Options{Live: live, Metrics: NewMetrics()}).seekOwners(t.Context(), p.observation, []corev1.Pod{pod}); err != nil {
+			if err := New(Options{Live: live, Metrics: metrics.New()}).seekOwners(t.Context(), p.observation, []corev1.Pod{pod}); err != nil {
 				t.Fatal(err)
 			}
 

@@ -24,6 +24,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/reports"
@@ -168,7 +169,7 @@ func TestAPoolIsWarnedWhileTheKafkaCannotBeBuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(kafka, &resource.KafkaNodePool).WithStatusSubresource(kafka, &resource.KafkaNodePool).Build()
-	r := New(Options{Client: server, Live: server, Metrics: NewMetrics(), Events: events.NewFakeRecorder(10)})
+	r := New(Options{Client: server, Live: server, Metrics: metrics.New(), Events: events.NewFakeRecorder(10)})
 	c := clusterOf(kafka, nil)
 	c.pools = []*pool{resource}
 
@@ -288,13 +289,13 @@ func TestWhoCanDoSomethingAboutAnExpiredCertificateIsTold(t *testing.T) {
 
 func TestCertificatesAreCalledWhatPeopleCallThem(t *testing.T) {
 	t.Parallel()
-	for want, c := range map[string]certificateFigure{
-		"the CA certificate of the cluster-ca":                           {kind: "ca", name: "cluster-ca"},
-		"the operator's certificate in Secret my-cluster-operator-certs": {kind: "operator", name: "my-cluster-operator-certs"},
-		"the certificate of node my-dual-0":                              {kind: "node", name: "my-dual-0"},
-		"the certificate of listener tls-9093":                           {kind: "listener", name: "tls-9093"},
+	for want, c := range map[string]metrics.Certificate{
+		"the CA certificate of the cluster-ca":                           {Kind: "ca", Name: "cluster-ca"},
+		"the operator's certificate in Secret my-cluster-operator-certs": {Kind: "operator", Name: "my-cluster-operator-certs"},
+		"the certificate of node my-dual-0":                              {Kind: "node", Name: "my-dual-0"},
+		"the certificate of listener tls-9093":                           {Kind: "listener", Name: "tls-9093"},
 	} {
-		if got := c.words(); got != want {
+		if got := nameOfCertificate(c); got != want {
 			t.Errorf("it is called %q, want %q", got, want)
 		}
 	}

@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 )
 
 const readyMetric = "keyturn_ready"
 
 // isTold compares the series that say whether Kafkas are ready, all of them.
-func isTold(t *testing.T, m *Metrics, series ...string) {
+func isTold(t *testing.T, m *metrics.Metrics, series ...string) {
 	t.Helper()
 	want := "# HELP keyturn_ready 1 for a Kafka that is Ready, 0 for one that is not, with the reason.\n# TYPE keyturn_ready gauge\n" +
 		strings.Join(series, "\n") + "\n"
@@ -44,7 +45,7 @@ func TestOneSeriesSaysWhetherAKafkaIsReadyAndWhyNot(t *testing.T) {
 			t.Parallel()
 			r, _ := logging()
 			c := clusterOf(smallKafka(), nil)
-			r.metrics.told(nameOfKafka(c), []condition.Condition{is(condition.NotReady, reasonCreating)})
+			r.metrics.Told(nameOfKafka(c), []condition.Condition{is(condition.NotReady, reasonCreating)})
 			c.kafka.Status.Conditions = test.conditions
 
 			if err := r.writeStatus(t.Context(), c.observation, c.kafka.Status); err != nil {
@@ -64,14 +65,14 @@ func nameOfKafka(c *applied) types.NamespacedName {
 
 func TestWhatTheOperatorBeforeHasToldCountsUntilThisOneTellsSomething(t *testing.T) {
 	t.Parallel()
-	m, kafka := NewMetrics(), types.NamespacedName{Namespace: "kafka", Name: "my"}
+	m, kafka := metrics.New(), types.NamespacedName{Namespace: "kafka", Name: "my"}
 	ready := []condition.Condition{{Type: condition.Ready, Status: condition.True}}
 	failed := []condition.Condition{{Type: condition.NotReady, Status: condition.True, Reason: reasonFailed}}
 
-	m.recall(kafka, failed)
+	m.Recall(kafka, failed)
 	isTold(t, m, readyMetric+`{cluster="my",namespace="kafka",reason="ReconciliationFailed"} 0`)
 
-	m.told(kafka, ready)
-	m.recall(kafka, failed)
+	m.Told(kafka, ready)
+	m.Recall(kafka, failed)
 	isTold(t, m, readyMetric+`{cluster="my",namespace="kafka",reason=""} 1`)
 }

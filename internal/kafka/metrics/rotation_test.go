@@ -1,9 +1,10 @@
-package controller
+package metrics_test
 
 import (
 	"maps"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -30,7 +31,7 @@ func TestAMemberThatAGuardWaitsForIsCountedOnceForAllItsRoles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := blockedMembers(c.blockers); !maps.Equal(got, c.want) {
+			if got := metrics.BlockedMembers(c.blockers); !maps.Equal(got, c.want) {
 				t.Errorf("waited for are %v, want %v", got, c.want)
 			}
 		})

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
@@ -28,23 +27,7 @@ func TestMain(m *testing.M) { os.Exit(kubetest.Main(m.Run)) }
 // startServer starts an API server with the definitions and the namespace kafka.
 func startServer(t *testing.T) client.Client {
 	t.Helper()
-	server := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	stop, err := kubetest.Start(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := client.New(server.Config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := kubetest.Connect(t, kubetest.Start(t, kubetest.Definitions()))
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kafka"}}
 	if err := c.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)

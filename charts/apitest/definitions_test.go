@@ -11,7 +11,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -110,27 +109,8 @@ type cluster struct {
 
 func startCluster(t *testing.T, definitions ...*apiextensionsv1.CustomResourceDefinition) cluster {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{apiextensionsv1.AddToScheme, kafkav1.AddToScheme, accessv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	server := &envtest.Environment{CRDs: definitions}
-	stop, err := kubetest.Start(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	admin, err := client.New(server.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cluster{t, admin}
+	server := kubetest.Start(t, envtest.CRDInstallOptions{CRDs: definitions})
+	return cluster{t, kubetest.Connect(t, server, apiextensionsv1.AddToScheme, kafkav1.AddToScheme, accessv1alpha1.AddToScheme)}
 }
 
 // replace writes definitions over those that are there, as kubectl replace does.

@@ -267,21 +267,9 @@ func rights(allowed bool, accesses []access) map[access]bool {
 // install starts an API server, applies the manifests, and returns a client that acts as the operator.
 func install(t *testing.T, files ...string) client.Client {
 	t.Helper()
-	server := &envtest.Environment{}
-	stop, err := kubetest.Start(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	admin, err := client.New(server.Config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	operator, err := client.New(chartstest.Rights(t, server.Config, filepath.Join("..", ".."), files...), client.Options{})
+	server := kubetest.Start(t, envtest.CRDInstallOptions{})
+	admin := kubetest.Connect(t, server)
+	operator, err := client.New(chartstest.Rights(t, server, filepath.Join("..", ".."), files...), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

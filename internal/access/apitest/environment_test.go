@@ -9,13 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -44,32 +41,14 @@ type clients struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(kubetest.Main(func() int { return run(m) }))
-}
-
-func run(m *testing.M) int {
-	ctrl.SetLogger(logr.Discard())
-	if err := makeAuthorities(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	stop, err := kubetest.Start(environment)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := stop(); err != nil {
+	os.Exit(kubetest.Shared(kubetest.Definitions(), func(server *envtest.Environment) int {
+		if err := makeAuthorities(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
+			return 1
 		}
-	}()
-	apiServer = environment.Config
-	apiServer.QPS, apiServer.Burst = -1, -1
-	return m.Run()
+		apiServer = server.Config
+		return m.Run()
+	}))
 }
 
 // makeAuthorities makes them once: tests compare what they copy.
@@ -134,11 +113,5 @@ func grant(t *testing.T, person client.Client, user string, rules []rbacv1.Polic
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme, kafkav1beta2.AddToScheme, accessv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
+	return kubetest.Scheme(t, kafkav1.AddToScheme, kafkav1beta2.AddToScheme, accessv1alpha1.AddToScheme)
 }

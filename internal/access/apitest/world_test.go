@@ -22,6 +22,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/access/controller"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // world is a namespace with a Kafka cluster, users, and an access operator that reconciles when it is asked to.
@@ -108,11 +109,7 @@ func (w *world) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := connect(t)
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "access-"}}
-	if err := c.person.Create(t.Context(), made); err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, namespace: made.Name, person: c.person}
+	w := &world{t: t, namespace: kubetest.Namespace(t, c.person, "access-"), person: c.person}
 	w.startOperator()
 	return w
 }

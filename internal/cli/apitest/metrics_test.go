@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/freeport"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
@@ -35,10 +34,7 @@ var (
 func TestOperatorsServeTheMetricsThatAreListed(t *testing.T) {
 	t.Parallel()
 	const watching = "--watch-namespaces=scraped"
-	apply, err := client.New(environment.Config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	apply := kubetest.Connect(t, environment.Config)
 	if err := apply.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "scraped"}}); err != nil {
 		t.Fatal(err)
 	}

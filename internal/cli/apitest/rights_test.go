@@ -2,20 +2,15 @@ package apitest
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -35,26 +30,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(programVariable) != "" {
 		os.Exit(cli.Main(os.Args, os.Stdout, os.Stderr))
 	}
-	os.Exit(kubetest.Main(func() int { return run(m) }))
-}
-
-func run(m *testing.M) int {
-	ctrl.SetLogger(logr.Discard())
-	environment = &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	stop, err := kubetest.Start(environment)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
-	return m.Run()
+	os.Exit(kubetest.Shared(kubetest.Definitions(), func(server *envtest.Environment) int {
+		environment = server
+		return m.Run()
+	}))
 }
 
 // namespace holds a Kafka "my-cluster" with what an operator would have made of it.
@@ -66,21 +45,8 @@ type namespace struct {
 
 func newNamespace(t *testing.T) namespace {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	admin, err := client.New(environment.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "cli-"}}
-	if err := admin.Create(t.Context(), made); err != nil {
-		t.Fatal(err)
-	}
-	n := namespace{t: t, name: made.Name, admin: admin}
+	admin := kubetest.Connect(t, environment.Config, kafkav1.AddToScheme)
+	n := namespace{t: t, name: kubetest.Namespace(t, admin, "cli-"), admin: admin}
 	n.create(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Name: "my-cluster"}, Spec: kafkav1.KafkaSpec{Kafka: kafkav1.KafkaClusterSpec{
 		Listeners: []kafkav1.Listener{{Name: "tls", Port: 9093, Type: "internal", TLS: true}},
 	}}})

@@ -14,14 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -42,6 +40,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
 	kafka "github.com/keyturn/keyturn/internal/kafka/controller"
 	kafkametrics "github.com/keyturn/keyturn/internal/kafka/metrics"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	user "github.com/keyturn/keyturn/internal/user/controller"
 )
@@ -89,10 +88,7 @@ type supervised struct {
 
 func newSupervised(t *testing.T, o *operator) *supervised {
 	t.Helper()
-	admin, err := client.New(environment.Config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := kubetest.Connect(t, environment.Config)
 	limited := chartstest.Limit(t, admin, environment.Config, filepath.Join("..", "..", ".."), o.file, "watching-"+o.resource)
 	return &supervised{operator: *o, Limited: limited, t: t, clock: clocktesting.NewFakeClock(time.Now())}
 }
@@ -114,16 +110,8 @@ func (unasked) Verdict(context.Context, ...*corev1.Pod) attestation.Verdict {
 // newScheme has all kinds that operators watch.
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, kafkav1.AddToScheme, kafkav1beta2.AddToScheme, podsetv1.AddToScheme, accessv1alpha1.AddToScheme,
-		etcdv1beta2.AddToScheme, keyturnv1alpha1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
+	return kubetest.Scheme(t, kafkav1.AddToScheme, kafkav1beta2.AddToScheme, podsetv1.AddToScheme, accessv1alpha1.AddToScheme,
+		etcdv1beta2.AddToScheme, keyturnv1alpha1.AddToScheme)
 }
 
 // start runs the operator with its watches, and returns how it ends and what ends it.

@@ -25,6 +25,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -69,14 +70,6 @@ func (w *world) wantAccess(namespace, reason string) keyturnv1alpha1.EtcdAccessS
 		w.t.Errorf("the conditions are %+v, want %s", status.Conditions, reason)
 	}
 	return status
-}
-
-// namespaceOf creates a namespace.
-func (w *world) namespaceOf(prefix string) string {
-	w.t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
-	w.create(namespace)
-	return namespace.Name
 }
 
 func (w *world) consent(namespaces string) {
@@ -208,7 +201,7 @@ func TestARequestOfAnApplicationThatCannotBeSignedIsDenied(t *testing.T) {
 		"the key of a member":   {string(member), "KeyOfAnotherPod"},
 		"a certificate instead": {string(w.secret(w.private, w.namespace+".my-cluster-client-ca-cert").Data["ca.crt"]), "RequestUnreadable"},
 	} {
-		namespace := w.namespaceOf("app-")
+		namespace := kubetest.Namespace(t, w.person, "app-")
 		w.consent(namespace)
 		w.access(namespace, c.request)
 		status := w.wantAccess(namespace, "RequestDenied")
@@ -222,7 +215,7 @@ func TestAnotherNamespaceNeedsConsentAndLosesTheSecretWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(1))
 	w.bring()
-	namespace := w.namespaceOf("app-")
+	namespace := kubetest.Namespace(t, w.person, "app-")
 	w.access(namespace, "")
 	w.wantAccess(namespace, "NamespaceNotAllowed")
 	for _, consent := range []string{"other, " + namespace, "*"} {
@@ -289,7 +282,7 @@ func TestACrashAfterAnyWriteLeavesAnAccessThatIsCompletedAndInTheLedger(t *testi
 	w.bring()
 	var writes int
 	for crash := 1; ; crash++ {
-		namespace := w.namespaceOf("app-")
+		namespace := kubetest.Namespace(t, w.person, "app-")
 		w.consent(namespace)
 		w.access(namespace, "")
 		w.restart()

@@ -19,6 +19,7 @@ import (
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -126,7 +127,7 @@ func TestApplicationsOfOneNamespaceLeaveRoomInTheLedger(t *testing.T) {
 	w.backsUp("BackupRunning")
 	w.askAsBackup(newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}))
 	w.backsUp("LedgerFull")
-	other := w.namespaceOf("app-")
+	other := kubetest.Namespace(t, w.person, "app-")
 	w.consent("*")
 	w.access(other, "")
 	w.wantAccess(other, "SecretReady")
@@ -158,7 +159,7 @@ func TestAKeyThatAMemberOrAnotherApplicationHasIsNotSignedForAnApplication(t *te
 	w.bring()
 
 	own := newRequest(t, newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}))
-	one, other := w.namespaceOf("app-"), w.namespaceOf("app-")
+	one, other := kubetest.Namespace(t, w.person, "app-"), kubetest.Namespace(t, w.person, "app-")
 	w.consent("*")
 	w.access(one, own)
 	w.wantAccess(one, "SecretReady")

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -30,11 +31,7 @@ func (attested) Verdict(context.Context, ...*corev1.Pod) attestation.Verdict {
 func newAttested(t *testing.T, spec etcdv1beta2.EtcdClusterSpec) (*world, *guarded) {
 	t.Helper()
 	g := newGuarded(t)
-	private := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "operator-"}}
-	if err := g.person.Create(t.Context(), private); err != nil {
-		t.Fatal(err)
-	}
-	w := newWorldIn(t, g.namespace, private.Name, g.operator(), spec)
+	w := newWorldIn(t, g.namespace, kubetest.Namespace(t, g.person, "operator-"), g.operator(), spec)
 	w.kubelet = g.kubelet()
 	w.ofPod = func(pod *corev1.Pod) client.Client { return connect(t, asPod(pod)) }
 	w.attestor = &controller.PolicyTester{

@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +19,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -484,11 +484,7 @@ func (w *world) setUnready(member string) {
 func TestTheRunningOperatorMakesABackupWithTheRightsOfTheChart(t *testing.T) {
 	t.Parallel()
 	rights := installed(t)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	if err := connect(t, apiServer).Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	w := newWorldIn(t, namespace.Name, "keyturn", connect(t, rights), of(1))
+	w := newWorldIn(t, kubetest.Namespace(t, connect(t, apiServer), "etcd-"), "keyturn", connect(t, rights), of(1))
 	w.clock.SetTime(time.Now())
 	w.etcd.Before = nil
 	w.createBackupClaim()

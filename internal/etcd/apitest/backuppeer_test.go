@@ -4,10 +4,8 @@ import (
 	"crypto/x509"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -48,9 +46,7 @@ func TestTheCertificateOfABackupIsAcceptedByTheClientPortOfItsClusterAlone(t *te
 	t.Parallel()
 	own := newWorld(t, of(1))
 	own.bring()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	own.create(namespace)
-	other := newWorldIn(t, namespace.Name, own.private, own.person, of(1))
+	other := newWorldIn(t, kubetest.Namespace(t, own.person, "etcd-"), own.private, own.person, of(1))
 	other.bring()
 	own.runBackup()
 	own.askAsBackup(newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}))

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -15,6 +14,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/charts/chartstest"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
@@ -22,16 +22,10 @@ import (
 func newLimited(t *testing.T) (*world, *chartstest.Limited, *clocktesting.FakeClock) {
 	t.Helper()
 	person := connect(t, apiServer)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	private := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "operator-"}}
-	for _, object := range []*corev1.Namespace{namespace, private} {
-		if err := person.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
-	limited := chartstest.Limit(t, person, apiServer, filepath.Join("..", "..", ".."), chartstest.EtcdOperatorAccess, "limited-"+namespace.Name)
+	namespace, private := kubetest.Namespace(t, person, "etcd-"), kubetest.Namespace(t, person, "operator-")
+	limited := chartstest.Limit(t, person, apiServer, filepath.Join("..", "..", ".."), chartstest.EtcdOperatorAccess, "limited-"+namespace)
 	limited.Allow("")
-	w := newWorldIn(t, namespace.Name, private.Name, connect(t, limited.Config), of(1))
+	w := newWorldIn(t, namespace, private, connect(t, limited.Config), of(1))
 	w.clock.SetTime(time.Now())
 	w.etcd.Before, w.grantsAccess = nil, true
 	clock := clocktesting.NewFakeClock(time.Now())

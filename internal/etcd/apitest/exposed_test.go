@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -53,7 +54,7 @@ func TestAKeyThatAMemberHasShownIsSignedForNoOther(t *testing.T) {
 	w.annotate(first, contract.PeerPlane.RequestAnnotation(), good)
 	w.asksWith(second, key)
 	w.deniesExposed(second)
-	other := w.namespaceOf("app-")
+	other := kubetest.Namespace(t, w.person, "app-")
 	w.consent("*")
 	w.access(other, newRequest(t, key))
 	if status := w.wantAccess(other, "RequestDenied"); !strings.Contains(status.Conditions[0].Message, "PrivateKeyExposed") {

@@ -19,6 +19,7 @@ import (
 	keyturnagent "github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // guarded is a namespace whose etcd members the policy of the chart guards, and no other namespace.
@@ -32,12 +33,9 @@ type guarded struct {
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
 	person := connect(t, apiServer)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "guarded-"}}
-	if err := person.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	g := &guarded{t: t, person: person, namespace: namespace.Name, settings: attestation.Settings{
-		Name: "etcd-members-" + namespace.Name, OperatorUser: "system:serviceaccount:keyturn:" + namespace.Name, Namespaces: []string{namespace.Name},
+	namespace := kubetest.Namespace(t, person, "guarded-")
+	g := &guarded{t: t, person: person, namespace: namespace, settings: attestation.Settings{
+		Name: "etcd-members-" + namespace, OperatorUser: "system:serviceaccount:keyturn:" + namespace, Namespaces: []string{namespace},
 	}}
 	g.install()
 	return g

@@ -28,6 +28,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
@@ -129,11 +130,7 @@ func installed(t *testing.T) *rest.Config {
 func TestTheRunningOperatorBringsUpThreeMembersAndRests(t *testing.T) {
 	t.Parallel()
 	rights := installed(t)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	if err := connect(t, apiServer).Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	w := newWorldIn(t, namespace.Name, "keyturn", connect(t, rights), of(3))
+	w := newWorldIn(t, kubetest.Namespace(t, connect(t, apiServer), "etcd-"), "keyturn", connect(t, rights), of(3))
 	w.clock.SetTime(time.Now())
 	counted := &writes{}
 	w.etcd.Before = nil

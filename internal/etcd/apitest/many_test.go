@@ -38,6 +38,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -155,13 +156,7 @@ func newCrowd(b *testing.B) *crowd {
 	if c.person, err = client.NewWithWatch(apiServer, client.Options{Scheme: connect(b, apiServer).Scheme()}); err != nil {
 		b.Fatal(err)
 	}
-	for prefix, name := range map[string]*string{"etcd-": &c.namespace, "operator-": &c.private} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
-		if err := c.person.Create(c.ctx, namespace); err != nil {
-			b.Fatal(err)
-		}
-		*name = namespace.Name
-	}
+	c.namespace, c.private = kubetest.Namespace(b, c.person, "etcd-"), kubetest.Namespace(b, c.person, "operator-")
 	return c
 }
 

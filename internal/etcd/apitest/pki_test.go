@@ -10,7 +10,6 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +19,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -232,9 +232,7 @@ func TestCAsThatWereSelfSignedMoveBelowAnOutsideRoot(t *testing.T) {
 // neighbour is a world with another cluster of the same operator.
 func (w *pkiWorld) neighbour() *world {
 	w.t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	w.create(namespace)
-	other := newWorldIn(w.t, namespace.Name, w.private, w.person, of(1))
+	other := newWorldIn(w.t, kubetest.Namespace(w.t, w.person, "etcd-"), w.private, w.person, of(1))
 	other.readsPKI = true
 	other.restart()
 	return other
@@ -264,9 +262,7 @@ func TestAnEtcdPKIServesOneOperator(t *testing.T) {
 	w.goOutside()
 	w.reconcilePKI()
 	request := w.requestOf(contract.PeerPlane)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "operator-"}}
-	w.create(namespace)
-	w.private = namespace.Name
+	w.private = kubetest.Namespace(t, w.person, "operator-")
 	w.restart()
 	w.reconcilePKI()
 	w.reconcile()
@@ -365,7 +361,7 @@ func TestAClusterWhoseCAIsTooLongForTheOutsidePKIWaitsAlone(t *testing.T) {
 	if ready := w.pkiReady(); ready.Reason != "ExpiresTooSoon" || !strings.Contains(ready.Message, "999999h") {
 		t.Errorf("the EtcdPKI is %s: %s", ready.Reason, ready.Message)
 	}
-	next := newWorldIn(t, w.namespaceOf("etcd-"), w.private, w.person, of(1))
+	next := newWorldIn(t, kubetest.Namespace(t, w.person, "etcd-"), w.private, w.person, of(1))
 	next.readsPKI = true
 	next.restart()
 	next.bring()

@@ -14,6 +14,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 const verifiedPath = "lost/nightly/uid/70.db"
@@ -269,11 +270,7 @@ func TestWhereTheOperatorCrashesTheNextOneRestores(t *testing.T) {
 func TestTheRunningOperatorRestoresWhenTheBackupIsVerifiedWithTheRightsOfTheChart(t *testing.T) {
 	t.Parallel()
 	rights := installed(t)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	if err := connect(t, apiServer).Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	w := newWorldIn(t, namespace.Name, "keyturn", connect(t, rights), restoring(1, fromBackup()))
+	w := newWorldIn(t, kubetest.Namespace(t, connect(t, apiServer), "etcd-"), "keyturn", connect(t, rights), restoring(1, fromBackup()))
 	w.clock.SetTime(time.Now())
 	w.etcd.Before = nil
 	w.createBackupClaim()

@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -32,9 +33,7 @@ func TestCAsOfClustersAreBelowThoseOfTheOperatorAndTheOnlyAnchors(t *testing.T) 
 	t.Parallel()
 	one := newWorld(t, of(1))
 	one.bring()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	one.create(namespace)
-	two := newWorldIn(t, namespace.Name, one.private, one.person, of(1))
+	two := newWorldIn(t, kubetest.Namespace(t, one.person, "etcd-"), one.private, one.person, of(1))
 	two.bring()
 	seen := map[pki.KeyID]bool{}
 	for _, plane := range contract.Planes() {
@@ -99,9 +98,7 @@ func TestALostKeyOfTheOperatorsCAStopsNewClustersOnly(t *testing.T) {
 	one.bring()
 	lost := one.secret(one.private, "keyturn-etcd-operator-peer-ca")
 	one.delete(lost.DeepCopy())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	one.create(namespace)
-	two := newWorldIn(t, namespace.Name, one.private, one.person, of(1))
+	two := newWorldIn(t, kubetest.Namespace(t, one.person, "etcd-"), one.private, one.person, of(1))
 	if message := two.until("CALost"); !strings.Contains(message, lost.Name) {
 		t.Errorf("the message is %q", message)
 	}
@@ -129,9 +126,7 @@ func TestACAThatOutlivesTheOperatorsHasThatCertifiedAgain(t *testing.T) {
 	w := newWorld(t, of(1))
 	w.bring()
 	before := w.certificate("keyturn-etcd-operator-peer-ca-cert")
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	w.create(namespace)
-	other := newWorldIn(t, namespace.Name, w.private, w.person, caFor(87600*time.Hour))
+	other := newWorldIn(t, kubetest.Namespace(t, w.person, "etcd-"), w.private, w.person, caFor(87600*time.Hour))
 	other.clock.SetTime(noon().Add(time.Hour))
 	other.bring()
 	after := w.certificate("keyturn-etcd-operator-peer-ca-cert")
@@ -149,9 +144,7 @@ func TestNoClusterMakesTheOperatorsCALastLonger(t *testing.T) {
 	if len(w.pods()) > 0 {
 		t.Error("it has a member")
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	w.create(namespace)
-	newWorldIn(t, namespace.Name, w.private, w.person, of(1)).bring()
+	newWorldIn(t, kubetest.Namespace(t, w.person, "etcd-"), w.private, w.person, of(1)).bring()
 	if end := w.certificate("keyturn-etcd-operator-peer-ca-cert").NotAfter; !end.Equal(noon().Add(87600 * time.Hour)) {
 		t.Errorf("the operator's CA is valid until %s", end)
 	}

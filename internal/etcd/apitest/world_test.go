@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -42,30 +40,10 @@ import (
 var apiServer *rest.Config
 
 func TestMain(m *testing.M) {
-	os.Exit(kubetest.Main(func() int { return run(m) }))
-}
-
-func run(m *testing.M) int {
-	ctrl.SetLogger(logr.Discard())
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	// Each cluster has a Service with an address, and the default range has 254.
-	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
-	stop, err := kubetest.Start(environment)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
-	apiServer = environment.Config
-	apiServer.QPS = -1
-	return m.Run()
+	os.Exit(kubetest.Shared(kubetest.Definitions(), func(server *envtest.Environment) int {
+		apiServer = server.Config
+		return m.Run()
+	}))
 }
 
 const cluster = "my-cluster"
@@ -115,15 +93,7 @@ func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 func newWorld(t *testing.T, spec etcdv1beta2.EtcdClusterSpec) *world {
 	t.Helper()
 	person := connect(t, apiServer)
-	namespaces := make([]string, 2)
-	for i, prefix := range []string{"etcd-", "operator-"} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
-		if err := person.Create(t.Context(), namespace); err != nil {
-			t.Fatal(err)
-		}
-		namespaces[i] = namespace.Name
-	}
-	return newWorldIn(t, namespaces[0], namespaces[1], person, spec)
+	return newWorldIn(t, kubetest.Namespace(t, person, "etcd-"), kubetest.Namespace(t, person, "operator-"), person, spec)
 }
 
 func newWorldIn(t *testing.T, namespace, private string, operator client.Client, spec etcdv1beta2.EtcdClusterSpec) *world {
@@ -142,17 +112,7 @@ func newWorldIn(t *testing.T, namespace, private string, operator client.Client,
 
 func connect(t testing.TB, config *rest.Config) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, etcdv1beta2.AddToScheme, keyturnv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return kubetest.Connect(t, config, etcdv1beta2.AddToScheme, keyturnv1alpha1.AddToScheme)
 }
 
 func (w *world) meta(name string) metav1.ObjectMeta {

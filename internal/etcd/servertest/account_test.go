@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/etcd/agent/ownpod"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 func TestTheAccountOfAPodAnnotatesThatPodAndNoOther(t *testing.T) {
@@ -30,10 +31,7 @@ func TestTheAccountOfAPodAnnotatesThatPodAndNoOther(t *testing.T) {
 	if err := own.Annotate(t.Context(), map[string]string{"kubeEtcdCSR-peer": "request"}); err != nil {
 		t.Fatal(err)
 	}
-	direct, err := client.New(apiServer, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	direct := kubetest.Connect(t, apiServer)
 	if err := direct.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.Annotations["kubeEtcdCSR-peer"] != "request" {
 		t.Errorf("annotations %v, %v; want the request", pod.Annotations, err)
 	}
@@ -53,15 +51,8 @@ func TestTheAccountOfAPodAnnotatesThatPodAndNoOther(t *testing.T) {
 // accountOf makes a pod that nothing runs, and an account that may patch it, as the kubelet mounts it.
 func accountOf(t *testing.T) (ownpod.API, *corev1.Pod) {
 	t.Helper()
-	direct, err := client.New(apiServer, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "account-"}}
-	if err := direct.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	named := metav1.ObjectMeta{Namespace: namespace.Name, Name: "my-cluster-0"}
+	direct := kubetest.Connect(t, apiServer)
+	named := metav1.ObjectMeta{Namespace: kubetest.Namespace(t, direct, "account-"), Name: "my-cluster-0"}
 	account := &corev1.ServiceAccount{ObjectMeta: named}
 	pod := &corev1.Pod{ObjectMeta: named, Spec: corev1.PodSpec{
 		ServiceAccountName: named.Name, Containers: []corev1.Container{{Name: "etcd", Image: "etcd"}},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,9 +18,7 @@ import (
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -62,27 +59,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(assets) == "" || os.Getenv(etcdHomes) == "" {
 		os.Exit(m.Run())
 	}
-	os.Exit(kubetest.Main(func() int { return run(m) }))
-}
-
-func run(m *testing.M) int {
-	ctrl.SetLogger(logr.Discard())
-	environment := &envtest.Environment{
-		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd")}, ErrorIfCRDPathMissing: true,
-	}
-	stop, err := kubetest.Start(environment)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
-	apiServer = environment.Config
-	apiServer.QPS = -1
-	return m.Run()
+	os.Exit(kubetest.Shared(kubetest.Definitions(), func(server *envtest.Environment) int {
+		apiServer = server.Config
+		return m.Run()
+	}))
 }
 
 // world is an EtcdCluster with its operator, and a kubelet that starts an agent for each pod.
@@ -133,21 +113,10 @@ func (b *buffer) String() string {
 
 func newWorld(t *testing.T, home string, spec etcdv1beta2.EtcdClusterSpec) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), etcdv1beta2.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	api, err := client.New(apiServer, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, home: home, api: api, log: &buffer{}, members: map[string]*member{}}
-	for prefix, into := range map[string]*string{"etcd-": &w.namespace, "operator-": &w.private} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
-		if err := api.Create(t.Context(), namespace); err != nil {
-			t.Fatal(err)
-		}
-		*into = namespace.Name
+	api := kubetest.Connect(t, apiServer, etcdv1beta2.AddToScheme)
+	w := &world{
+		t: t, home: home, api: api, log: &buffer{}, members: map[string]*member{},
+		namespace: kubetest.Namespace(t, api, "etcd-"), private: kubetest.Namespace(t, api, "operator-"),
 	}
 	w.names = model.Names{Namespace: w.namespace, Cluster: cluster}
 	w.operator = controller.New(controller.Options{

@@ -2,7 +2,6 @@ package apitest
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -10,11 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -61,44 +57,17 @@ func connect(t *testing.T) clients {
 const atOnce = 3
 
 func TestMain(m *testing.M) {
-	os.Exit(kubetest.Main(func() int { return run(m) }))
-}
-
-func run(m *testing.M) int {
-	if err := flag.Set("test.parallel", strconv.Itoa(atOnce*goruntime.GOMAXPROCS(0))); err != nil {
-		panic(err)
-	}
-	flag.Parse()
-	ctrl.SetLogger(logr.Discard())
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	// Each world has a Service, and there are hundreds of worlds.
-	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
-	stop, err := kubetest.Start(environment)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+	os.Exit(kubetest.Shared(kubetest.Definitions(), func(server *envtest.Environment) int {
+		if err := flag.Set("test.parallel", strconv.Itoa(atOnce*goruntime.GOMAXPROCS(0))); err != nil {
+			panic(err)
 		}
-	}()
-	apiServer = environment.Config
-	// The API server is this process's own: nobody else is slowed down.
-	apiServer.QPS, apiServer.Burst = -1, -1
-	return m.Run()
+		flag.Parse()
+		apiServer = server.Config
+		return m.Run()
+	}))
 }
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
+	return kubetest.Scheme(t, kafkav1.AddToScheme, podsetv1.AddToScheme)
 }

@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -39,6 +37,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/podset"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -151,13 +150,10 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	api := connect(t)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kafka-"}}
-	if err := api.person.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	shown := newPicture(namespace.Name)
+	namespace := kubetest.Namespace(t, api.person, "kafka-")
+	shown := newPicture(namespace)
 	w := &world{
-		t: t, namespace: namespace.Name, api: shown.of("a person", api.person), picture: shown,
+		t: t, namespace: namespace, api: shown.of("a person", api.person), picture: shown,
 		clock:  clocktesting.NewFakePassiveClock(start()),
 		events: &eventLog{}, servers: map[types.UID]*server{},
 		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{}, lying: map[string]func(*publication.Report){},

@@ -3,21 +3,17 @@ package apitest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -39,28 +35,10 @@ import (
 var apiServer *rest.Config
 
 func TestMain(m *testing.M) {
-	os.Exit(kubetest.Main(func() int { return run(m) }))
-}
-
-func run(m *testing.M) int {
-	ctrl.SetLogger(logr.Discard())
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	stop, err := kubetest.Start(environment)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
-	apiServer = environment.Config
-	apiServer.QPS = -1
-	return m.Run()
+	os.Exit(kubetest.Shared(kubetest.Definitions(), func(server *envtest.Environment) int {
+		apiServer = server.Config
+		return m.Run()
+	}))
 }
 
 const (
@@ -87,21 +65,8 @@ func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	person, err := client.New(apiServer, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "topics-"}}
-	if err := person.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, person: person, namespace: namespace.Name, clock: clocktesting.NewFakePassiveClock(noon()), kafka: adminfake.NewTopics(3)}
+	person := kubetest.Connect(t, apiServer, kafkav1.AddToScheme)
+	w := &world{t: t, person: person, namespace: kubetest.Namespace(t, person, "topics-"), clock: clocktesting.NewFakePassiveClock(noon()), kafka: adminfake.NewTopics(3)}
 	w.create(&kafkav1.Kafka{ObjectMeta: w.meta(cluster), Spec: kafkav1.KafkaSpec{Kafka: kafkav1.KafkaClusterSpec{
 		Listeners: []kafkav1.Listener{{Name: "tls", Port: 9093, Type: kafkav1.ListenerInternal, TLS: true}},
 	}}})

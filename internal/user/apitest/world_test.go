@@ -3,9 +3,7 @@ package apitest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -15,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -41,28 +38,10 @@ import (
 var apiServer *rest.Config
 
 func TestMain(m *testing.M) {
-	os.Exit(kubetest.Main(func() int { return run(m) }))
-}
-
-func run(m *testing.M) int {
-	ctrl.SetLogger(logr.Discard())
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	stop, err := kubetest.Start(environment)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
-	apiServer = environment.Config
-	apiServer.QPS = -1
-	return m.Run()
+	os.Exit(kubetest.Shared(kubetest.Definitions(), func(server *envtest.Environment) int {
+		apiServer = server.Config
+		return m.Run()
+	}))
 }
 
 const (
@@ -101,26 +80,12 @@ func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	person := connect(t, apiServer)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "users-"}}
-	if err := person.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	return newWorldIn(t, namespace.Name, person)
+	return newWorldIn(t, kubetest.Namespace(t, person, "users-"), person)
 }
 
 func connect(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return kubetest.Connect(t, config, kafkav1.AddToScheme)
 }
 
 // newWorldIn has a Kafka with ECDSA keys, which are made quickly.

@@ -126,18 +126,9 @@ func TestAWatchedCertificateCostsNoRequestAtRest(t *testing.T) {
 
 func TestCertManagerMayBeInstalledAndRemovedWhileTheOperatorRuns(t *testing.T) {
 	t.Parallel()
-	environment := &envtest.Environment{}
-	stop, err := kubetest.Start(environment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	w := newWorldOn(t, environment.Config)
-	watch, events := w.watch(environment.Config)
+	server := kubetest.Start(t, envtest.CRDInstallOptions{})
+	w := newWorldOn(t, server)
+	watch, events := w.watch(server)
 	watch.Refer(w.cluster())
 	w.mentions(w.pending(w.request(node)).Why, "cert-manager is not installed", "certificates.cert-manager.io")
 	if err := w.issuer().Withdraw(t.Context(), nil); err != nil {
@@ -146,7 +137,7 @@ func TestCertManagerMayBeInstalledAndRemovedWhileTheOperatorRuns(t *testing.T) {
 	paths := []string{filepath.Join(definitions(), certmanager.Group+"_certificates.yaml")}
 	install := func() {
 		t.Helper()
-		if _, err := envtest.InstallCRDs(environment.Config, envtest.CRDInstallOptions{Paths: paths}); err != nil {
+		if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: paths}); err != nil {
 			t.Fatal(err)
 		}
 		w.hears("cert-manager was installed", events)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -42,12 +41,19 @@ const programVariable = "KEYTURN_CERT_MANAGER"
 var apiServer *rest.Config
 
 func TestMain(m *testing.M) {
-	os.Exit(kubetest.Main(func() int { return run(m) }))
+	if os.Getenv(programVariable) == "" {
+		fmt.Fprintf(os.Stderr, "%s names the folder with cert-manager and its crds; make api-test sets it\n", programVariable)
+		os.Exit(1)
+	}
+	definitions := envtest.CRDInstallOptions{Paths: []string{definitions()}}
+	os.Exit(kubetest.Shared(definitions, func(server *envtest.Environment) int { return run(m, server) }))
 }
 
-func run(m *testing.M) int {
-	ctrl.SetLogger(logr.Discard())
-	stop, said, err := start()
+// run runs the tests while cert-manager runs beside the API server.
+func run(m *testing.M, server *envtest.Environment) int {
+	apiServer = server.Config
+	var said bytes.Buffer
+	stop, err := startCertManager(server, &said)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -62,40 +68,27 @@ func run(m *testing.M) int {
 	return code
 }
 
-// start starts an API server and cert-manager beside it.
-func start() (stop func() error, said *bytes.Buffer, err error) {
-	folder := os.Getenv(programVariable)
-	if folder == "" {
-		return nil, nil, fmt.Errorf("%s names the folder with cert-manager and its crds; make api-test sets it", programVariable)
-	}
-	environment := &envtest.Environment{CRDDirectoryPaths: []string{definitions()}, ErrorIfCRDPathMissing: true}
-	stopServer, err := kubetest.Start(environment)
+func startCertManager(server *envtest.Environment, said io.Writer) (stop func() error, err error) {
+	user, err := server.AddUser(envtest.User{Name: "cert-manager", Groups: []string{"system:masters"}}, nil)
 	if err != nil {
-		return nil, nil, err
-	}
-	apiServer = environment.Config
-	apiServer.QPS = -1
-	kubeconfig := filepath.Join(os.TempDir(), fmt.Sprintf("keyturn-cert-manager-%d", os.Getpid()))
-	user, err := environment.AddUser(envtest.User{Name: "cert-manager", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, stopServer())
+		return nil, err
 	}
 	content, err := user.KubeConfig()
-	if err == nil {
-		err = os.WriteFile(kubeconfig, content, 0o600)
-	}
-	said = &bytes.Buffer{}
-	var stopProgram func()
-	if err == nil {
-		stopProgram, err = kubetest.Run(said, filepath.Join(folder, "certmanager"), "-kubeconfig", kubeconfig)
-	}
 	if err != nil {
-		return nil, nil, errors.Join(err, stopServer())
+		return nil, err
+	}
+	kubeconfig := filepath.Join(os.TempDir(), fmt.Sprintf("keyturn-cert-manager-%d", os.Getpid()))
+	if err := os.WriteFile(kubeconfig, content, 0o600); err != nil {
+		return nil, err
+	}
+	stopProgram, err := kubetest.Run(said, filepath.Join(os.Getenv(programVariable), "certmanager"), "-kubeconfig", kubeconfig)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(kubeconfig))
 	}
 	return func() error {
 		stopProgram()
-		return errors.Join(stopServer(), os.Remove(kubeconfig))
-	}, said, nil
+		return os.Remove(kubeconfig)
+	}, nil
 }
 
 // definitions is the folder of cert-manager's CustomResourceDefinitions.
@@ -228,9 +221,7 @@ func newWorldOn(t *testing.T, config *rest.Config) *world {
 	if w.person, err = client.New(config, client.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "issuer-"}}
-	w.create(namespace)
-	w.namespace = namespace.Name
+	w.namespace = kubetest.Namespace(t, w.person, "issuer-")
 	t.Cleanup(w.tellAfterFailure)
 	counted := rest.CopyConfig(config)
 	counted.Wrap(func(next http.RoundTripper) http.RoundTripper {

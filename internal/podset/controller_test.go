@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // store is an API server that counts what is done to pods, and how often one is looked up.
@@ -34,12 +35,7 @@ type store struct {
 
 func newStore(t *testing.T, objects ...client.Object) *store {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, podsetv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kubetest.Scheme(t, podsetv1.AddToScheme)
 	s := &store{}
 	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, ownerOfSets(), accountOfOwner())...).WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/charts/chartstest"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // gathered are the rules that an implementation of the Service Binding specification gets: those of every ClusterRole
@@ -89,14 +90,7 @@ func TestAServiceBindingFindsTheSecretWithTheRightsOfTheChart(t *testing.T) {
 // provisionedServices are the kinds whose definitions carry the label of the specification.
 func (w *world) provisionedServices() []schema.GroupVersionKind {
 	w.t.Helper()
-	scheme := runtime.NewScheme()
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-		w.t.Fatal(err)
-	}
-	person, err := client.New(apiServer, client.Options{Scheme: scheme})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	person := kubetest.Connect(w.t, apiServer, apiextensionsv1.AddToScheme)
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := person.List(w.t.Context(), definitions, client.MatchingLabels{"servicebinding.io/provisioned-service": "true"}); err != nil {
 		w.t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -40,6 +39,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/podset"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -151,12 +151,7 @@ func newQueue() workqueue.TypedRateLimitingInterface[ctrl.Request] {
 
 func newLand(tb testing.TB, neighbours int, theirs manner) *land {
 	tb.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			tb.Fatal(err)
-		}
-	}
+	scheme := kubetest.Scheme(tb, kafkav1.AddToScheme, podsetv1.AddToScheme)
 	l := &land{
 		nodes: map[string]*node{}, seen: map[string][]byte{}, own: promptly, theirs: theirs, asked: map[string]int{}, pace: 1,
 		kafka: adminfake.New("cluster", time.Now, adminfake.Dual(0, 1, 2)...),

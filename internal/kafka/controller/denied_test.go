@@ -7,14 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
@@ -80,10 +79,7 @@ func TestAKafkaWarnsOnlyOfWatchesThatItDependsOn(t *testing.T) {
 func TestEachKindThatIsWatchedForKafkasIsOneThatTheyDependOn(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{options: Options{Companions: func(model.Cluster) []companion.Companion { return nil }}}
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := kubetest.Scheme(t)
 	for _, object := range append(r.labelled(), metadataObject(kafkaKind())) {
 		kind, err := apiutil.GVKForObject(object, scheme)
 		if err != nil || !slices.Contains(r.watchedKinds(), kind) {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -26,6 +25,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/reports"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -164,10 +164,7 @@ func TestAPoolIsWarnedWhileTheKafkaCannotBeBuilt(t *testing.T) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: kafkav1.GroupVersion.String(), Kind: kafkav1.KindKafka},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my", UID: "1"},
 	}
-	scheme := runtime.NewScheme()
-	if err := kafkav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := kubetest.Scheme(t, kafkav1.AddToScheme)
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(kafka, &resource.KafkaNodePool).WithStatusSubresource(kafka, &resource.KafkaNodePool).Build()
 	r := New(Options{Client: server, Live: server, Metrics: metrics.New(), Events: events.NewFakeRecorder(10)})
 	c := clusterOf(kafka, nil)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +16,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/finalizers"
 	"github.com/keyturn/keyturn/internal/kafka/finalizers/removal"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 func TestAKafkaThatCannotBeReadKeepsNoFinalizerOfAnother(t *testing.T) {
@@ -87,10 +87,7 @@ func TestFinalizersOfManyKafkasAreRemovedTogether(t *testing.T) {
 // withoutKafka is an API server with one object and no Kafka, at which that of a name cannot be read.
 func withoutKafka(t *testing.T, object client.Object, kafka string, unreadable error) client.WithWatch {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := kafkav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := kubetest.Scheme(t, kafkav1.AddToScheme)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if unreadable != nil && key.Name == kafka {

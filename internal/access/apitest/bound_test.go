@@ -11,6 +11,7 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // bound is the data of a Secret for the user my-user.
@@ -30,7 +31,7 @@ func TestAKafkaAccessIsNotReadyFirstAndThenBound(t *testing.T) {
 	w.cluster()
 	w.access("my-user", nil)
 	var reasons []string
-	w.faulty.arrived = func() { reasons = append(reasons, w.reason("my-app")) }
+	w.faulty.After = func(kubetest.Write) { reasons = append(reasons, w.reason("my-app")) }
 
 	w.mustReconcile()
 
@@ -94,10 +95,10 @@ func TestNothingIsWrittenWhereNothingChanges(t *testing.T) {
 	w.access("my-user", func(a *accessv1alpha1.KafkaAccess) { withTemplate(a, map[string]string{"team": "checkout"}) })
 	w.mustReconcile()
 	for _, how := range []string{"again", "after a restart"} {
-		w.faulty.writes = 0
+		w.faulty.Written = 0
 		w.mustReconcile()
-		if w.faulty.writes != 0 {
-			t.Errorf("%s the operator writes %d times", how, w.faulty.writes)
+		if w.faulty.Written != 0 {
+			t.Errorf("%s the operator writes %d times", how, w.faulty.Written)
 		}
 		w.startOperator()
 	}
@@ -158,10 +159,10 @@ func TestWhatChangesIsInTheSecret(t *testing.T) {
 			if diff := cmp.Diff(want, w.data("my-app")); diff != "" {
 				t.Errorf("the Secret differs (-want +got):\n%s", diff)
 			}
-			w.faulty.writes = 0
+			w.faulty.Written = 0
 			w.mustReconcile()
-			if w.faulty.writes != 0 {
-				t.Errorf("the operator still writes: %d times", w.faulty.writes)
+			if w.faulty.Written != 0 {
+				t.Errorf("the operator still writes: %d times", w.faulty.Written)
 			}
 		})
 	}
@@ -240,7 +241,7 @@ func crashAt(t *testing.T, n int, creating bool, change func(w *world), secret s
 		w.startOperator()
 	}
 	change(w)
-	w.faulty.crashAt = n
+	w.faulty.CrashAt = n
 	crashed = w.reconcile() != nil
 	if secret != "" {
 		if data := w.data(secret); data != nil && len(data) != len(bound()) {
@@ -252,9 +253,9 @@ func crashAt(t *testing.T, n int, creating bool, change func(w *world), secret s
 		w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("first"))
 	}
 	w.mustReconcile()
-	w.faulty.writes = 0
+	w.faulty.Written = 0
 	w.mustReconcile()
-	if w.faulty.writes != 0 {
+	if w.faulty.Written != 0 {
 		t.Errorf("after a crash at write %d the operator still writes", n)
 	}
 	if secret == "" {

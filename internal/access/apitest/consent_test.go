@@ -124,7 +124,7 @@ func TestWithdrawnConsentRemovesTheSecretWhereverTheOperatorCrashes(t *testing.T
 				}
 				withdraw(kafkas, apps)
 				apps.startOperator()
-				apps.faulty.crashAt = crashAt
+				apps.faulty.CrashAt = crashAt
 				crashed := apps.reconcile() != nil
 				if crashed != (crashAt > 0) {
 					t.Errorf("it crashes at write %d: %t", crashAt, crashed)
@@ -137,9 +137,9 @@ func TestWithdrawnConsentRemovesTheSecretWhereverTheOperatorCrashes(t *testing.T
 				if binding := apps.status().Binding; binding != nil && apps.reason("my-app") == "NamespaceNotAllowed" {
 					t.Errorf("after a crash at write %d the binding is %v", crashAt, binding)
 				}
-				apps.faulty.writes = 0
+				apps.faulty.Written = 0
 				apps.mustReconcile()
-				if apps.faulty.writes != 0 {
+				if apps.faulty.Written != 0 {
 					t.Errorf("after a crash at write %d the operator still writes", crashAt)
 				}
 			}

@@ -53,8 +53,8 @@ func TestAnAnnotationWithoutEffectIsAWarningUntilItIsRemoved(t *testing.T) {
 			told := len(w.events)
 			w.startOperator()
 			w.mustReconcile()
-			if w.faulty.writes > 0 || len(w.events) > told {
-				t.Errorf("after a restart the operator writes %d times and %v", w.faulty.writes, w.events[told:])
+			if w.faulty.Written > 0 || len(w.events) > told {
+				t.Errorf("after a restart the operator writes %d times and %v", w.faulty.Written, w.events[told:])
 			}
 
 			w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Annotations = nil })

@@ -74,10 +74,10 @@ func TestASecretFollowsARotationWhileTheSpecIsBad(t *testing.T) {
 			if status := w.status(); w.reason("my-app") != test.reason || status.Binding == nil || status.Binding.Name != "my-app" {
 				t.Errorf("the reason is %s, the binding %v", w.reason("my-app"), status.Binding)
 			}
-			w.faulty.writes = 0
+			w.faulty.Written = 0
 			w.mustReconcile()
-			if w.faulty.writes != 0 {
-				t.Errorf("the operator still writes: %d times", w.faulty.writes)
+			if w.faulty.Written != 0 {
+				t.Errorf("the operator still writes: %d times", w.faulty.Written)
 			}
 		})
 	}
@@ -155,10 +155,10 @@ func TestAPartThatIsUnknownDoesNotKeepBackTheOthers(t *testing.T) {
 			if diff := cmp.Diff(want, w.data("my-app")); diff != "" || w.reason("my-app") != test.reason {
 				t.Errorf("the reason is %s; the Secret differs (-want +got):\n%s", w.reason("my-app"), diff)
 			}
-			w.faulty.writes = 0
+			w.faulty.Written = 0
 			w.mustReconcile()
-			if w.faulty.writes != 0 {
-				t.Errorf("the operator still writes: %d times", w.faulty.writes)
+			if w.faulty.Written != 0 {
+				t.Errorf("the operator still writes: %d times", w.faulty.Written)
 			}
 		})
 	}

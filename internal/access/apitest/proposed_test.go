@@ -91,10 +91,10 @@ func TestTheProposedFormGetsTheKeysOfTheProposal(t *testing.T) {
 		t.Errorf("the Secret is owned by %v", owner)
 	}
 	for range 2 {
-		w.faulty.writes = 0
+		w.faulty.Written = 0
 		w.mustReconcileProposed("barista-kafka")
-		if w.faulty.writes != 0 {
-			t.Errorf("the operator writes %d times although nothing has changed", w.faulty.writes)
+		if w.faulty.Written != 0 {
+			t.Errorf("the operator writes %d times although nothing has changed", w.faulty.Written)
 		}
 		w.startOperator()
 	}

@@ -149,10 +149,10 @@ func TestBadInputHasAReasonAndChangesNothing(t *testing.T) {
 			if !slices.Equal(w.events, []string{test.reason}) {
 				t.Errorf("the events are %v", w.events)
 			}
-			w.faulty.writes = 0
+			w.faulty.Written = 0
 			w.mustReconcile()
-			if w.faulty.writes != 0 {
-				t.Errorf("the operator still writes: %d times", w.faulty.writes)
+			if w.faulty.Written != 0 {
+				t.Errorf("the operator still writes: %d times", w.faulty.Written)
 			}
 		})
 	}
@@ -366,7 +366,7 @@ func TestAKafkaAccessThatIsGoneIsNoError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustReconcile()
-	if w.faulty.writes != 0 {
-		t.Errorf("it is written %d times", w.faulty.writes)
+	if w.faulty.Written != 0 {
+		t.Errorf("it is written %d times", w.faulty.Written)
 	}
 }

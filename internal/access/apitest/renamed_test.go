@@ -63,7 +63,7 @@ func TestNoSecretOfAnEarlierNameIsLeftWhereverTheOperatorCrashes(t *testing.T) {
 				apps.mustReconcile()
 				apps.updateAccess(named("second"))
 				apps.startOperator()
-				apps.faulty.crashAt = crash
+				apps.faulty.CrashAt = crash
 				if crashed := apps.reconcile() != nil; crashed != (crash > 0) {
 					t.Errorf("it crashes at write %d: %t", crash, crashed)
 				}
@@ -73,9 +73,9 @@ func TestNoSecretOfAnEarlierNameIsLeftWhereverTheOperatorCrashes(t *testing.T) {
 				if left := apps.written(); !slices.Equal(left, test.left) {
 					t.Errorf("after a crash at write %d the Secrets are %v (%s)", crash, left, apps.reason("my-app"))
 				}
-				apps.faulty.writes = 0
+				apps.faulty.Written = 0
 				apps.mustReconcile()
-				if apps.faulty.writes != 0 {
+				if apps.faulty.Written != 0 {
 					t.Errorf("after a crash at write %d the operator still writes", crash)
 				}
 			}

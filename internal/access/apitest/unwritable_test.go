@@ -1,7 +1,6 @@
 package apitest
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"testing"
@@ -13,28 +12,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
-// failingAt is a client whose API server does not create a Secret of one name, nor delete one of another.
-type failingAt struct {
-	client.Client
-
-	create, remove string
-	err            error
+// failing is an API server at which one write fails.
+type failing struct {
+	write string
+	err   error
 }
 
-func (f failingAt) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
-	if object.GetName() == f.create {
+func (f failing) send(write kubetest.Write) error {
+	if write.String() == f.write {
 		return f.err
 	}
-	return f.Client.Create(ctx, object, options...)
-}
-
-func (f failingAt) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	if object.GetName() == f.remove {
-		return f.err
-	}
-	return f.Client.Delete(ctx, object, options...)
+	return nil
 }
 
 // An application that mounts the Secret of the earlier name must live through a rotation, however long the new one cannot
@@ -43,12 +34,12 @@ func TestTheSecretInUseFollowsARotationWhileTheAPIServerDoesNotWriteTheNextOne(t
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "renamed", errors.New("exceeded quota"))
 	for name, test := range map[string]struct {
-		failing failingAt
+		failing failing
 		reason  string
 	}{
-		"a quota":                           {failing: failingAt{create: "renamed", err: forbidden}, reason: "Forbidden"},
-		"an API server that fails":          {failing: failingAt{create: "renamed", err: errors.New("etcdserver: request timed out")}, reason: "ReconciliationFailed"},
-		"a right to delete that is missing": {failing: failingAt{remove: "my-app", err: forbidden}, reason: "Forbidden"},
+		"a quota":                           {failing: failing{write: "create Secret renamed", err: forbidden}, reason: "Forbidden"},
+		"an API server that fails":          {failing: failing{write: "create Secret renamed", err: errors.New("etcdserver: request timed out")}, reason: "ReconciliationFailed"},
+		"a right to delete that is missing": {failing: failing{write: "delete Secret my-app", err: forbidden}, reason: "Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,8 +49,7 @@ func TestTheSecretInUseFollowsARotationWhileTheAPIServerDoesNotWriteTheNextOne(t
 			w.access("my-user", across(kafkas))
 			w.mustReconcile()
 			before := w.data("my-app")
-			test.failing.Client = shared.operator
-			w.faulty.Client = test.failing
+			w.faulty.Before = test.failing.send
 			w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "renamed" })
 			fails := func() {
 				t.Helper()
@@ -79,13 +69,13 @@ func TestTheSecretInUseFollowsARotationWhileTheAPIServerDoesNotWriteTheNextOne(t
 				t.Errorf("the binding is %v", status.Binding)
 			}
 			fails() // the answer of the API server names the version of the Secret
-			w.faulty.writes = 0
+			w.faulty.Written = 0
 			fails()
-			if w.faulty.writes != 0 {
-				t.Errorf("the operator writes %d times although nothing has changed", w.faulty.writes)
+			if w.faulty.Written != 0 {
+				t.Errorf("the operator writes %d times although nothing has changed", w.faulty.Written)
 			}
-			if test.failing.remove != "" {
-				w.faulty.Client = shared.operator
+			if test.failing.write == "delete Secret my-app" {
+				w.faulty.Before = nil
 			}
 			kafkas.allowAll("")
 			w.mustReconcile()
@@ -102,12 +92,12 @@ func TestARenameGoesOnWhenTheAPIServerAllowsIt(t *testing.T) {
 	w.cluster()
 	w.access("my-user", nil)
 	w.mustReconcile()
-	w.faulty.Client = failingAt{Client: shared.operator, create: "renamed", err: errors.New("etcdserver: request timed out")}
+	w.faulty.Before = failing{write: "create Secret renamed", err: errors.New("etcdserver: request timed out")}.send
 	w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "renamed" })
 	if err := w.reconcile(); err == nil {
 		t.Error("a failure is not retried")
 	}
-	w.faulty.Client = shared.operator
+	w.faulty.Before = nil
 	w.mustReconcile()
 	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "my-app"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the previous Secret: %v, want it deleted", err)

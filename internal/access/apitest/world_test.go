@@ -1,8 +1,6 @@
 package apitest
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,7 +28,7 @@ type world struct {
 	t         *testing.T
 	namespace string
 	person    client.Client
-	faulty    *faultyClient
+	faulty    *kubetest.Writer
 	// operator is for KafkaAccesses of the public form, proposed for those of the other.
 	operator, proposed *controller.Reconciler
 	// references say when another namespace may be referred to.
@@ -42,64 +40,6 @@ type world struct {
 
 // now is the time of operators that reconcile when they are asked to.
 func now() time.Time { return time.Unix(1_700_000_000, 0) }
-
-// errCrash is what the operator gets once it has crashed.
-var errCrash = errors.New("the operator has crashed")
-
-// faultyClient counts the operator's writes, and lets it crash at one of them.
-type faultyClient struct {
-	client.Client
-
-	writes int
-	// crashAt is the number of the write that does not arrive, nor any later one; 0 means none.
-	crashAt int
-	// arrived is told of each write.
-	arrived func()
-}
-
-func (c *faultyClient) count(write func() error) error {
-	if c.crashAt > 0 && c.writes+1 >= c.crashAt {
-		return errCrash
-	}
-	if err := write(); err != nil {
-		return err
-	}
-	c.writes++
-	if c.arrived != nil {
-		c.arrived()
-	}
-	return nil
-}
-
-func (c *faultyClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
-	return c.count(func() error { return c.Client.Create(ctx, object, options...) })
-}
-
-func (c *faultyClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-	return c.count(func() error { return c.Client.Apply(ctx, object, options...) })
-}
-
-func (c *faultyClient) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-	return c.count(func() error { return c.Client.Patch(ctx, object, patch, options...) })
-}
-
-func (c *faultyClient) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	return c.count(func() error { return c.Client.Delete(ctx, object, options...) })
-}
-
-func (c *faultyClient) Status() client.SubResourceWriter {
-	return faultyStatus{c.Client.Status(), c}
-}
-
-type faultyStatus struct {
-	client.SubResourceWriter
-
-	faulty *faultyClient
-}
-
-func (s faultyStatus) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
-	return s.faulty.count(func() error { return s.SubResourceWriter.Apply(ctx, object, options...) })
-}
 
 // Eventf notes an event.
 func (w *world) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
@@ -116,7 +56,7 @@ func newWorld(t *testing.T) *world {
 
 // startOperator starts an operator that remembers nothing, as after a crash.
 func (w *world) startOperator() {
-	w.faulty = &faultyClient{Client: shared.operator}
+	w.faulty = &kubetest.Writer{Client: shared.operator}
 	w.startWith(w.faulty)
 }
 

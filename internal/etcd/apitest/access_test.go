@@ -157,12 +157,12 @@ func TestAnApplicationGetsACertificateOfTheClusterAndKeepsIt(t *testing.T) {
 	if serial := leaf.SerialNumber.Text(16); w.ledger()[serial].SPKI == "" {
 		t.Errorf("the ledger does not have certificate %s", serial)
 	}
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	w.grants(w.namespace)
 	w.restart()
 	w.grants(w.namespace)
-	if w.writer.writes > 0 {
-		t.Errorf("%d writes although nothing has changed, the last was %s", w.writer.writes, w.writer.last)
+	if w.writer.Sent > 0 {
+		t.Errorf("%d writes although nothing has changed, the last was %s", w.writer.Sent, w.writer.Last)
 	}
 	w.clock.SetTime(noon().Add(481 * time.Hour))
 	w.grants(w.namespace)
@@ -286,7 +286,7 @@ func TestACrashAfterAnyWriteLeavesAnAccessThatIsCompletedAndInTheLedger(t *testi
 		w.consent(namespace)
 		w.access(namespace, "")
 		w.restart()
-		w.writer.crashAt = crash
+		w.writer.CrashAt = crash
 		_, err := w.tryAccess(namespace)
 		w.restart()
 		w.wantAccess(namespace, "SecretReady")

@@ -174,12 +174,12 @@ func TestABackupIsMadeByAPodWithAClientCertificateUnderThePolicy(t *testing.T) {
 	if w.hasBackupPod() {
 		t.Error("the pod is not deleted after its result is recorded")
 	}
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	w.restart()
 	w.clock.SetTime(w.clock.Now().Add(24 * time.Hour))
 	w.backsUp("BackupSucceeded")
-	if w.writer.writes > 0 || w.hasBackupPod() {
-		t.Errorf("%d writes although one backup was asked for: %s", w.writer.writes, w.writer.last)
+	if w.writer.Sent > 0 || w.hasBackupPod() {
+		t.Errorf("%d writes although one backup was asked for: %s", w.writer.Sent, w.writer.Last)
 	}
 }
 
@@ -418,7 +418,7 @@ func TestACrashAfterAnyWriteLeavesABackupThatIsMade(t *testing.T) {
 	for crash := 1; ; crash++ {
 		w.backUp(0)
 		w.restart()
-		w.writer.crashAt = crash
+		w.writer.CrashAt = crash
 		crashed := false
 		for step := 0; ; step++ {
 			if _, err := w.tryBackup(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -102,8 +103,8 @@ func TestAnApplicationGetsNoCertificateOfACAThatHasCeasedToSign(t *testing.T) {
 		}
 	}
 	isReplaced := false
-	w.writer.written = func(last string) {
-		if !isReplaced && strings.Contains(last, w.clusterNames().Ledger()) {
+	w.writer.After = func(write kubetest.Write) {
+		if !isReplaced && strings.Contains(write.Target(), w.clusterNames().Ledger()) {
 			isReplaced = true
 			replace(other.PEM())
 		}
@@ -193,7 +194,7 @@ func TestWhereTheOperatorCrashesInAReplacementTheNextOneFinishes(t *testing.T) {
 				w.asks(w.clusterNames().CAKeySecret(plane), domains.ForceReplaceAnnotation, "true")
 			}
 			w.restart()
-			w.writer.crashAt = crashAt
+			w.writer.CrashAt = crashAt
 			crashed := false
 			for range 40 {
 				w.play()

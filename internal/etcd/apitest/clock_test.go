@@ -41,12 +41,12 @@ func TestNothingIsIssuedWhileTheClockIsWrong(t *testing.T) {
 			if !apierrors.IsNotFound(err) {
 				t.Errorf("the application got a Secret: %v", err)
 			}
-			w.writer.writes, w.ahead = 0, ahead+time.Minute
+			w.writer.Sent, w.ahead = 0, ahead+time.Minute
 			w.reconcile()
 			w.grants(w.namespace)
 			w.backsUp("ClockDiffers")
-			if w.writer.writes > 0 {
-				t.Errorf("%d writes although nothing has changed, the last was %s", w.writer.writes, w.writer.last)
+			if w.writer.Sent > 0 {
+				t.Errorf("%d writes although nothing has changed, the last was %s", w.writer.Sent, w.writer.Last)
 			}
 			w.clock.SetTime(noon().Add(time.Hour))
 			w.ahead = 0

@@ -188,7 +188,7 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			w := newWorld(t, of(3))
-			w.writer.crashAt = crashAt
+			w.writer.CrashAt = crashAt
 			crashed := false
 			for range 40 {
 				_, err := w.try()

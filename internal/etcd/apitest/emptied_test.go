@@ -59,12 +59,12 @@ func TestTheOnlyMemberWithAnEmptyVolumeIsNamedAndLeftAlone(t *testing.T) {
 			if !strings.Contains(message, first) || !strings.Contains(message, "spec.restore") {
 				t.Errorf("the message is %q", message)
 			}
-			w.writer.writes = 0
+			w.writer.Sent = 0
 			for range 3 {
 				w.reconcile()
 			}
-			if w.writer.writes > 0 {
-				t.Errorf("%d writes although nothing has changed", w.writer.writes)
+			if w.writer.Sent > 0 {
+				t.Errorf("%d writes although nothing has changed", w.writer.Sent)
 			}
 			if w.pod(first).UID != before {
 				t.Error("its pod was deleted")

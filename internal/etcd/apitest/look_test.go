@@ -279,15 +279,15 @@ func TestLooksAreSpreadAndCostNoRequest(t *testing.T) {
 	w := newWorld(t, of(3))
 	w.bring()
 	w.look()
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	calls := w.etcd.Calls()
 	w.clock.SetTime(w.clock.Now().Add(49 * time.Second))
 	if w.operator.Look(t.Context()); w.etcd.Calls() != calls {
 		t.Error("members are looked at before they are due")
 	}
 	w.clock.SetTime(w.clock.Now().Add(2 * time.Second))
-	if changed := w.operator.Look(t.Context()); len(changed) > 0 || w.etcd.Calls() != calls+4 || w.writer.writes > 0 {
-		t.Errorf("a look at rest changes %v, asks %d times and writes %d times, want each member and the list once", changed, w.etcd.Calls()-calls, w.writer.writes)
+	if changed := w.operator.Look(t.Context()); len(changed) > 0 || w.etcd.Calls() != calls+4 || w.writer.Sent > 0 {
+		t.Errorf("a look at rest changes %v, asks %d times and writes %d times, want each member and the list once", changed, w.etcd.Calls()-calls, w.writer.Sent)
 	}
 	w.clock.SetTime(noon().Add(-time.Hour)) // set back
 	if w.operator.Look(t.Context()); w.etcd.Calls() == calls+4 {

@@ -195,10 +195,10 @@ func TestALostQuorumDeletesNothing(t *testing.T) {
 	if pods := w.pods(); len(pods) != 1 || pods[0].Name != first || !slices.Equal(w.claimNames(), []string{"data-" + first}) {
 		t.Errorf("%d pods and claims %v are left, want those of the member with data", len(pods), w.claimNames())
 	}
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	w.reconcile()
-	if w.writer.writes > 0 {
-		t.Errorf("the operator writes %s", w.writer.last)
+	if w.writer.Sent > 0 {
+		t.Errorf("the operator writes %s", w.writer.Last)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestWhereTheOperatorCrashesInAChangeOfMembersTheNextOneFinishes(t *testing.
 				w.bring()
 				change(w)
 				w.restart()
-				w.writer.crashAt = crashAt
+				w.writer.CrashAt = crashAt
 				for range 60 {
 					if _, err := w.try(); err != nil {
 						break

@@ -167,7 +167,7 @@ func TestACrashAfterEachWriteOfATakeoverCostsNothing(t *testing.T) {
 				w.forgetStatus()
 				for range 30 {
 					w.restart()
-					w.writer.crashAt = 2
+					w.writer.CrashAt = 2
 					_, _ = w.try()
 				}
 				w.restart()

@@ -167,7 +167,7 @@ func TestAnOperatorThatCrashesWhileItTakesOverContinues(t *testing.T) {
 	w.create(&etcdv1beta2.EtcdCluster{ObjectMeta: w.meta(cluster), Spec: of(1)})
 	for range 40 { // one write each
 		w.restart()
-		w.writer.crashAt = 2
+		w.writer.CrashAt = 2
 		_, _ = w.try()
 	}
 	w.restart()

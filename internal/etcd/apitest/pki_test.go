@@ -48,7 +48,7 @@ func TestAClusterWaitsForAnOutsideSignerAndWritesNothing(t *testing.T) {
 			t.Fatalf("the %s request is %+v", plane, object)
 		}
 	}
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	for day := range 10 {
 		w.clock.SetTime(noon().Add(time.Duration(day) * 24 * time.Hour))
 		if result := w.reconcilePKI(); result.RequeueAfter != 0 {
@@ -57,8 +57,8 @@ func TestAClusterWaitsForAnOutsideSignerAndWritesNothing(t *testing.T) {
 		if result := w.reconcile(); result.RequeueAfter != 0 {
 			t.Errorf("the next look at the cluster is in %s, want none", result.RequeueAfter)
 		}
-		if w.writer.writes > 0 {
-			t.Errorf("%d writes: %s", w.writer.writes, w.writer.last)
+		if w.writer.Sent > 0 {
+			t.Errorf("%d writes: %s", w.writer.Sent, w.writer.Last)
 		}
 		w.restart()
 	}
@@ -69,8 +69,8 @@ func TestAClusterWaitsForAnOutsideSignerAndWritesNothing(t *testing.T) {
 			t.Errorf("%s is published again as %v", name, again)
 		}
 	}
-	if w.writer.writes != 2 {
-		t.Errorf("%d writes, want the two requests", w.writer.writes)
+	if w.writer.Sent != 2 {
+		t.Errorf("%d writes, want the two requests", w.writer.Sent)
 	}
 	w.clock.SetTime(noon())
 	w.giveBoth()
@@ -124,10 +124,10 @@ func TestAnExpiredRootBehindAnAnswerIsAWarningAndKeepsNoClusterWaiting(t *testin
 	}
 	w.bring()
 	w.verified(w.world)
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	w.reconcilePKI()
-	if w.writer.writes > 0 {
-		t.Errorf("%d writes although nothing has changed: %s", w.writer.writes, w.writer.last)
+	if w.writer.Sent > 0 {
+		t.Errorf("%d writes although nothing has changed: %s", w.writer.Sent, w.writer.Last)
 	}
 	w.giveBoth()
 	w.reconcilePKI()
@@ -168,10 +168,10 @@ func TestARefusedAnswerIsNamedAndAskedForAgain(t *testing.T) {
 	if ready := w.pkiReady(); ready.Reason != "SignerDenied" {
 		t.Errorf("the EtcdPKI is %+v", ready)
 	}
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	w.reconcilePKI()
-	if w.writer.writes > 0 {
-		t.Errorf("%d writes after a denial: %s", w.writer.writes, w.writer.last)
+	if w.writer.Sent > 0 {
+		t.Errorf("%d writes after a denial: %s", w.writer.Sent, w.writer.Last)
 	}
 	w.delete(w.objects()[nameOf(contract.PeerPlane)])
 	w.reconcilePKI()

@@ -22,7 +22,7 @@ func TestWhereTheOperatorCrashesWithAnOutsidePKINoKeyIsLost(t *testing.T) {
 			t.Parallel()
 			w := newPKIWorld(t, of(1))
 			w.goOutside()
-			w.writer.crashAt = crashAt
+			w.writer.CrashAt = crashAt
 			crashed := w.signedUntilItCrashes()
 			if crashed && crashAt > pkiWrites-3 {
 				t.Errorf("%d writes are not more than it takes", pkiWrites)

@@ -102,9 +102,9 @@ func (w *world) beforePod(says string) {
 	if pods, names := w.pods(), w.claimNames(); len(pods) > 0 || slices.Contains(names, "data-"+first) {
 		w.t.Errorf("%d pods and claims %v are there before the file is known", len(pods), names)
 	}
-	w.writer.writes = 0
-	if result := w.reconcile(); result.RequeueAfter <= 0 || result.RequeueAfter > kube.Unwatched || w.writer.writes > 0 {
-		w.t.Errorf("it is looked at again after %s, with %d writes", result.RequeueAfter, w.writer.writes)
+	w.writer.Sent = 0
+	if result := w.reconcile(); result.RequeueAfter <= 0 || result.RequeueAfter > kube.Unwatched || w.writer.Sent > 0 {
+		w.t.Errorf("it is looked at again after %s, with %d writes", result.RequeueAfter, w.writer.Sent)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestWhereTheOperatorCrashesTheNextOneRestores(t *testing.T) {
 			w.createBackupClaim()
 			w.createBackup()
 			w.verify()
-			w.writer.crashAt = crashAt
+			w.writer.CrashAt = crashAt
 			for range 20 {
 				if _, err := w.try(); err != nil {
 					break

@@ -337,7 +337,7 @@ func TestACrashBetweenAPodAndItsRecordEndsWell(t *testing.T) {
 	t.Parallel()
 	for crashAt := 1; crashAt < 40; crashAt++ {
 		w := newWorld(t, insecure(2))
-		w.writer.crashAt = crashAt
+		w.writer.CrashAt = crashAt
 		crashed := false
 		for range 40 {
 			if _, err := w.try(); err != nil {

@@ -3,7 +3,6 @@ package apitest
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -74,7 +72,7 @@ type world struct {
 	// volumes are the ids of the members that have data on them, by the UID of the claim, or of the pod without one.
 	volumes  map[types.UID]uint64
 	events   *events.FakeRecorder
-	writer   *countingClient
+	writer   *kubetest.Writer
 	operator *controller.Reconciler
 	metrics  *controller.Metrics
 	readsPKI bool
@@ -128,10 +126,10 @@ func (w *world) create(object client.Object) {
 
 // restart replaces the operator by one that remembers nothing.
 func (w *world) restart() {
-	w.writer = &countingClient{Client: w.asOperator, namespace: w.namespace}
+	w.writer = &kubetest.Writer{Client: ofNamespace{w.asOperator, w.namespace}}
 	w.metrics = controller.NewMetrics()
 	w.events = events.NewFakeRecorder(1000)
-	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
+	w.etcd.Before = func() error { return w.writer.Count("change", "etcd", func() error { return nil }) }
 	settings := w.settings
 	settings.AgentImage, settings.ClusterDomain, settings.OperatorNamespace = "keyturn:test", "cluster.local", w.private
 	w.operator = controller.New(controller.Options{
@@ -328,81 +326,26 @@ func (w *world) told(reason string) bool {
 func (w *world) atRest() {
 	w.t.Helper()
 	w.reconcile()
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	calls := w.etcd.Calls()
 	for range 3 {
 		w.reconcile()
 	}
-	if w.writer.writes > 0 || w.etcd.Calls() > calls {
-		w.t.Errorf("%d writes and %d questions to etcd although nothing has changed: %v", w.writer.writes, w.etcd.Calls()-calls, w.writer.last)
+	if w.writer.Sent > 0 || w.etcd.Calls() > calls {
+		w.t.Errorf("%d writes and %d questions to etcd although nothing has changed: %v", w.writer.Sent, w.etcd.Calls()-calls, w.writer.Last)
 	}
 }
 
-var errCrash = errors.New("the operator has crashed")
-
-// countingClient counts writes, and lets the operator crash before one of them.
-type countingClient struct {
+// ofNamespace lists the EtcdClusters of one world alone.
+type ofNamespace struct {
 	client.Client
 
 	namespace string
-	writes    int
-	crashAt   int
-	last      string
-	// written is called after each write; nil when nothing is to happen then.
-	written func(last string)
 }
 
-// List shows the EtcdClusters of this world alone.
-func (c *countingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (c ofNamespace) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if _, is := list.(*etcdv1beta2.EtcdClusterList); is {
 		opts = append(opts, client.InNamespace(c.namespace))
 	}
 	return c.Client.List(ctx, list, opts...)
-}
-
-func (c *countingClient) count(write func() error) error {
-	if c.crashAt > 0 && c.writes+1 >= c.crashAt {
-		return errCrash
-	}
-	c.writes++
-	err := write()
-	if err == nil && c.written != nil {
-		c.written(c.last)
-	}
-	return err
-}
-
-func (c *countingClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
-	c.last = fmt.Sprintf("create %T %s", object, object.GetName())
-	return c.count(func() error { return c.Client.Create(ctx, object, opts...) })
-}
-
-func (c *countingClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	c.last = fmt.Sprintf("patch %T %s", object, object.GetName())
-	return c.count(func() error { return c.Client.Patch(ctx, object, patch, opts...) })
-}
-
-func (c *countingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	c.last = fmt.Sprintf("apply %v", object)
-	return c.count(func() error { return c.Client.Apply(ctx, object, opts...) })
-}
-
-func (c *countingClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
-	c.last = fmt.Sprintf("delete %T %s", object, object.GetName())
-	return c.count(func() error { return c.Client.Delete(ctx, object, opts...) })
-}
-
-func (c *countingClient) Status() client.SubResourceWriter {
-	return countingStatus{SubResourceWriter: c.Client.Status(), client: c}
-}
-
-type countingStatus struct {
-	client.SubResourceWriter
-
-	client *countingClient
-}
-
-func (s countingStatus) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-	s.client.last = fmt.Sprintf("apply status %v", object)
-	return s.client.count(func() error { return s.SubResourceWriter.Apply(ctx, object, opts...) })
 }

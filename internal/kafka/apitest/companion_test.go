@@ -380,10 +380,10 @@ func TestACompanionIsGivenACertificateAndRuns(t *testing.T) {
 		t.Errorf("the Deployment belongs to %+v, want the Kafka", owners)
 	}
 	w.wantPartnersOf(firstV)
-	before := w.faulty.writes
+	before := w.faulty.Written
 	w.run(5)
-	if w.faulty.writes != before {
-		t.Errorf("%d writes at rest, want none", w.faulty.writes-before)
+	if w.faulty.Written != before {
+		t.Errorf("%d writes at rest, want none", w.faulty.Written-before)
 	}
 }
 

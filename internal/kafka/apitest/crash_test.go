@@ -16,6 +16,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // The operator crashes after each of its writes, or once after its nth one, for every
@@ -178,10 +179,10 @@ func (w *world) finish(scenario crashScenario, n int, how string, settle func(w 
 // the nth time, and reports whether it came so far.
 func (w *world) settleWithCrashAt(n int) bool {
 	w.t.Helper()
-	w.faulty.crashAt = w.faulty.writes + n
+	w.faulty.CrashAt = w.faulty.Sent + n
 	err := w.trySettle(w.t.Context())
-	w.faulty.crashAt = 0
-	crashed := errors.Is(err, errCrash)
+	w.faulty.CrashAt = 0
+	crashed := errors.Is(err, kubetest.ErrCrash)
 	if err != nil && !crashed {
 		w.t.Fatalf("before the crash at write %d: %v", n, err)
 	}
@@ -205,7 +206,7 @@ func (w *world) settleWithCrashes() {
 			w.t.Logf("crashed after each of %d writes", crashes)
 			return
 		}
-		if !errors.Is(err, errCrash) {
+		if !errors.Is(err, kubetest.ErrCrash) {
 			w.t.Fatalf("after %d crashes, one at each write: %v", crashes, err)
 		}
 		w.startOperator()

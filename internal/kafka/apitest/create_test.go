@@ -87,14 +87,14 @@ func TestASecondReconciliationWritesNothing(t *testing.T) {
 	w.dualRole(3)
 	w.settle()
 
-	before := w.faulty.writes
+	before := w.faulty.Written
 	for range 3 {
 		if _, err := w.round(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	if after := w.faulty.writes; after != before {
+	if after := w.faulty.Written; after != before {
 		t.Errorf("%d writes in the steady state, want none", after-before)
 	}
 }

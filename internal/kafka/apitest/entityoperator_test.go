@@ -77,10 +77,10 @@ func TestAUserOperatorRunsBesideTheNodes(t *testing.T) {
 			t.Errorf("it presents a certificate of %s, want the super user of Strimzi's name", got)
 		}
 	}
-	before := w.faulty.writes
+	before := w.faulty.Written
 	w.run(5)
-	if w.faulty.writes != before {
-		t.Errorf("%d writes at rest, want none", w.faulty.writes-before)
+	if w.faulty.Written != before {
+		t.Errorf("%d writes at rest, want none", w.faulty.Written-before)
 	}
 }
 

@@ -74,10 +74,10 @@ func (w *world) wantForeign(name string) {
 	if reason := w.getKafka().Status.Conditions; !slices.ContainsFunc(reason, func(c condition.Condition) bool { return c.Reason == "ForeignObject" }) {
 		w.t.Errorf("conditions are %+v", reason)
 	}
-	writes := w.faulty.writes
+	writes := w.faulty.Written
 	w.run(10)
-	if w.faulty.writes != writes {
-		w.t.Errorf("%d objects were written beside it", w.faulty.writes-writes)
+	if w.faulty.Written != writes {
+		w.t.Errorf("%d objects were written beside it", w.faulty.Written-writes)
 	}
 	told := slices.DeleteFunc(slices.Clone(w.events.reasons), func(reason string) bool { return reason != "ForeignObject" })
 	if len(told) != 1 {
@@ -286,8 +286,8 @@ func TestAClusterOfAnotherOperatorIsNotTouched(t *testing.T) {
 			w.list(&secrets)
 			w.list(&configs)
 			made := len(secrets.Items) + len(configs.Items) + len(w.podUIDs())
-			if !w.untouched(object) || made > 1 || w.faulty.writes > 1 {
-				t.Errorf("untouched: %t, %d Secrets, ConfigMaps and pods, %d writes, want one that says so", w.untouched(object), made, w.faulty.writes)
+			if !w.untouched(object) || made > 1 || w.faulty.Written > 1 {
+				t.Errorf("untouched: %t, %d Secrets, ConfigMaps and pods, %d writes, want one that says so", w.untouched(object), made, w.faulty.Written)
 			}
 		})
 	}

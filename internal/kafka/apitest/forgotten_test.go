@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -25,14 +26,14 @@ import (
 // pods, or a configuration without one of the voters.
 func (w *world) neverForgets(pods ...string) {
 	w.t.Helper()
-	arrived := w.faulty.arrived
-	w.faulty.arrived = func(verb string, object any) {
+	after := w.faulty.After
+	w.faulty.After = func(write kubetest.Write) {
 		w.t.Helper()
-		arrived(verb, object)
+		after(write)
 		switch {
-		case strings.HasPrefix(nameOf(object), "StrimziPodSet "):
+		case strings.HasPrefix(write.Target(), "StrimziPodSet "):
 			w.wantDescribed(pods...)
-		case strings.HasPrefix(nameOf(object), "ConfigMap my-dual-"):
+		case strings.HasPrefix(write.Target(), "ConfigMap my-dual-"):
 			w.wantVoters(len(pods))
 		}
 	}

@@ -26,10 +26,10 @@ func (w *world) wantSentAlong(count int, before []*x509.Certificate) {
 	if len(sent) != count {
 		w.t.Errorf("%d cross certificates are sent along, want %d", len(sent), count)
 	}
-	writes := w.faulty.writes
+	writes := w.faulty.Written
 	w.run(4)
-	if w.faulty.writes != writes {
-		w.t.Errorf("%d objects were written at rest", w.faulty.writes-writes)
+	if w.faulty.Written != writes {
+		w.t.Errorf("%d objects were written at rest", w.faulty.Written-writes)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -116,10 +117,10 @@ func (w *world) wantMoved(to string, restarts int) {
 			w.t.Errorf("%s was restarted %d times", pod, times)
 		}
 	}
-	writes := w.faulty.writes
+	writes := w.faulty.Written
 	w.run(4)
-	if w.faulty.writes != writes {
-		w.t.Errorf("%d writes at rest", w.faulty.writes-writes)
+	if w.faulty.Written != writes {
+		w.t.Errorf("%d writes at rest", w.faulty.Written-writes)
 	}
 }
 
@@ -387,8 +388,8 @@ func TestAKeyThatMayBeNeededAgainIsNotDeleted(t *testing.T) {
 	w, _ := ownCluster(t)
 	own := caNamed(t, usersOwn, longLasting)
 	replaced := false
-	w.faulty.refuses = func(object any) error {
-		if secret, is := object.(*corev1.Secret); is && secret.Name == "my-cluster-ca" && !replaced {
+	w.faulty.refuses = func(write kubetest.Write) error {
+		if secret, is := write.Object.(*corev1.Secret); is && secret.Name == "my-cluster-ca" && !replaced {
 			replaced = true
 			w.replaceData("my-cluster-ca", authority.KeyKey, own.Key().PEM())
 		}

@@ -349,13 +349,13 @@ func TestAClockThatIsSetRightBreaksNothing(t *testing.T) {
 	w.ahead = 10 * time.Minute
 	w.dualRole(3)
 	w.settle()
-	writes := w.faulty.writes
+	writes := w.faulty.Written
 
 	w.ahead = 0
 	w.settle()
 
-	if w.faulty.writes != writes {
-		t.Errorf("%d writes, want none", w.faulty.writes-writes)
+	if w.faulty.Written != writes {
+		t.Errorf("%d writes, want none", w.faulty.Written-writes)
 	}
 	w.wantValid()
 }
@@ -368,13 +368,13 @@ func TestAnOperatorWhoseClockIsWrongTouchesNothingUntilItIsRight(t *testing.T) {
 			w := newWorld(t)
 			w.dualRole(3)
 			w.settle()
-			writes := w.faulty.writes
+			writes := w.faulty.Written
 
 			w.ahead = ahead
 			w.delete(&corev1.Secret{}, "my-dual-0")
 			w.renew(authorities.Cluster)
 			w.run(10)
-			if got := w.faulty.writes - writes; got != 1 {
+			if got := w.faulty.Written - writes; got != 1 {
 				t.Errorf("%d writes, want that of the status", got)
 			}
 			i := slices.IndexFunc(w.getKafka().Status.Conditions, func(c condition.Condition) bool { return c.Reason == "ClockDiffers" })

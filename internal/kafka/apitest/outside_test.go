@@ -103,7 +103,7 @@ func (o *outsideIssuer) Renew(_ context.Context, name string, renewal issuer.Ren
 		o.issued[name] = issued
 		return issuer.Renewed{Next: now.Add(issuer.RenewalPause)}, nil
 	}
-	err := o.w.faulty.count("renew", "Certificate "+name, func() error {
+	err := o.w.faulty.Count("renew", "Certificate "+name, func() error {
 		o.renewed = append(o.renewed, name)
 		o.renewedAt[name+renewal.Target], next = now, now.Add(time.Second) // it is going to have an answer
 		delete(o.issued, name)
@@ -127,7 +127,7 @@ func (o issuerOf) Issue(ctx context.Context, request issuer.Request) (issuer.Out
 		o.change(&request)
 	}
 	var outcome issuer.Outcome
-	return outcome, o.w.faulty.count("apply", "Certificate "+request.Name, func() (err error) {
+	return outcome, o.w.faulty.Count("apply", "Certificate "+request.Name, func() (err error) {
 		outcome, err = ownca.New(o.ca).Issue(ctx, request)
 		if issued, is := outcome.(issuer.Issued); is {
 			o.issued[request.Name], o.owners[request.Name] = issued, o.owner
@@ -259,10 +259,10 @@ func TestAClusterRunsOnCertificatesOfAnIssuer(t *testing.T) {
 		}
 	}
 	w.wantRestarts(0)
-	writes := w.faulty.writes
+	writes := w.faulty.Written
 	w.run(5)
-	if w.faulty.writes != writes {
-		t.Errorf("%d writes at rest", w.faulty.writes-writes)
+	if w.faulty.Written != writes {
+		t.Errorf("%d writes at rest", w.faulty.Written-writes)
 	}
 }
 

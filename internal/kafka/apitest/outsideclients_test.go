@@ -95,10 +95,10 @@ func TestNodesTrustTheClientsCAOfAnIssuer(t *testing.T) {
 		t.Errorf("Secret my-clients-ca: %v, want none", err)
 	}
 	w.wantRestarts(0)
-	writes := w.faulty.writes
+	writes := w.faulty.Written
 	w.run(5)
-	if w.faulty.writes != writes {
-		t.Errorf("%d writes at rest", w.faulty.writes-writes)
+	if w.faulty.Written != writes {
+		t.Errorf("%d writes at rest", w.faulty.Written-writes)
 	}
 }
 

@@ -41,7 +41,7 @@ func (w *world) wantToldOnce(object string) {
 	if !w.hasReason("ForeignObject") {
 		w.t.Errorf("conditions are %+v", w.getKafka().Status.Conditions)
 	}
-	writes := w.faulty.writes
+	writes := w.faulty.Written
 	for range 8 {
 		result, err := w.reconciler.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: w.key(clusterName)})
 		if err != nil || result.RequeueAfter < 10*time.Second || result.RequeueAfter > time.Minute {
@@ -49,8 +49,8 @@ func (w *world) wantToldOnce(object string) {
 		}
 		w.goOn(w.t.Context())
 	}
-	if w.faulty.writes != writes {
-		w.t.Errorf("%d objects were written beside it", w.faulty.writes-writes)
+	if w.faulty.Written != writes {
+		w.t.Errorf("%d objects were written beside it", w.faulty.Written-writes)
 	}
 	told := slices.DeleteFunc(slices.Clone(w.events.reasons), func(reason string) bool { return reason != "ForeignObject" })
 	if len(told) != 1 {

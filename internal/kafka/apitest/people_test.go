@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // What people do with the cluster, and what they see.
@@ -61,7 +62,7 @@ func (w *world) patch(object client.Object, name string, change map[string]any) 
 // did notes what a person has done.
 func (w *world) did(what string, object client.Object) {
 	w.t.Helper()
-	w.trace("somebody has %s %s", what, nameOf(object))
+	w.trace("somebody has %s %s", what, kubetest.Write{Object: object}.Target())
 	w.configsChanged = true
 	if _, isSecret := object.(*corev1.Secret); isSecret {
 		w.readSecrets(w.t.Context())

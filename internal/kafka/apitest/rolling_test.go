@@ -13,6 +13,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/release"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // In which order pods are restarted, and what holds that up.
@@ -287,8 +288,8 @@ func TestARecordThatCannotBeWrittenHoldsUpNoRestart(t *testing.T) {
 	w := newWorld(t)
 	w.dualRole(3)
 	w.settle()
-	w.faulty.refuses = func(object any) error {
-		if nameOf(object) == "ConfigMap my-trust" {
+	w.faulty.refuses = func(write kubetest.Write) error {
+		if write.Target() == "ConfigMap my-trust" {
 			return apierrors.NewRequestEntityTooLargeError("the object is too large")
 		}
 		return nil

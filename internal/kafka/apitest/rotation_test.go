@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -309,8 +310,8 @@ func TestAStepThatCannotBeWrittenIsToldOnce(t *testing.T) {
 	w := newWorld(t)
 	w.dualRole(3)
 	w.settle()
-	w.faulty.refuses = func(object any) error {
-		if nameOf(object) == "Secret my-dual-1" {
+	w.faulty.refuses = func(write kubetest.Write) error {
+		if write.Target() == "Secret my-dual-1" {
 			return apierrors.NewForbidden(corev1.Resource("secrets"), "my-dual-1", errors.New("the quota is used up"))
 		}
 		return nil

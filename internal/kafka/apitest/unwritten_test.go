@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // What a node needs is its own: one that cannot be written stops the renewal and the restart of no other.
@@ -73,8 +74,8 @@ var errRejected = errors.New("an admission policy rejects it")
 
 // refuses has the API server reject what is written to an object.
 func (w *world) refuses(name string) {
-	w.faulty.refuses = func(object any) error {
-		if nameOf(object) == name {
+	w.faulty.refuses = func(write kubetest.Write) error {
+		if write.Target() == name {
 			return apierrors.NewForbidden(corev1.Resource("objects"), name, errRejected)
 		}
 		return nil

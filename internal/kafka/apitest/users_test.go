@@ -33,10 +33,10 @@ func TestTheUsersInTheStatusAreTheUserOperators(t *testing.T) {
 	w.settle()
 	w.reportUsers(7)
 	w.settle()
-	before := w.faulty.writes
+	before := w.faulty.Written
 	w.run(2)
-	if w.faulty.writes != before {
-		t.Errorf("%d writes after the user operator has reported users, want none", w.faulty.writes-before)
+	if w.faulty.Written != before {
+		t.Errorf("%d writes after the user operator has reported users, want none", w.faulty.Written-before)
 	}
 	unset := client.RawPatch(types.MergePatchType, []byte(`{"status": {"clusterId": null}}`))
 	if err := w.api.Status().Patch(t.Context(), w.getKafka(), unset); err != nil {

@@ -125,10 +125,10 @@ func TestWhoHasPinnedAUsersAuthorityIsServedWhenNothingElseRemembersIt(t *testin
 	if states := w.anchors(authorities.Cluster); len(states) != 1 {
 		t.Errorf("anchors are %v, want one", states)
 	}
-	before, sent := w.faulty.writes, w.sentAlong()
+	before, sent := w.faulty.Written, w.sentAlong()
 	w.run(4)
-	if after := w.sentAlong(); w.faulty.writes != before || len(sent) != 1 || !slices.EqualFunc(sent, after, (*x509.Certificate).Equal) {
-		t.Errorf("at rest %d objects were written, and %d cross certificates became %d", w.faulty.writes-before, len(sent), len(after))
+	if after := w.sentAlong(); w.faulty.Written != before || len(sent) != 1 || !slices.EqualFunc(sent, after, (*x509.Certificate).Equal) {
+		t.Errorf("at rest %d objects were written, and %d cross certificates became %d", w.faulty.Written-before, len(sent), len(after))
 	}
 
 	// Leaves are renewed long before their authority ends, and nobody is cut off then.

@@ -171,14 +171,14 @@ func newWorld(t *testing.T) *world {
 	}
 	w.kafka = adminfake.New("cluster", w.clock.Now)
 	w.kafka.SetMetadataVersion(release.MetadataVersion("4.3-IV0").Level(), release.MetadataVersion("4.3-IV0").Level())
-	w.faulty = &faultyClient{Client: shown.of("an operator", api.operator), deleted: w.deleted, arrived: w.wrote, version: w.version}
+	w.faulty = w.newFaultyClient(shown.of("an operator", api.operator))
 	w.startOperator()
 	return w
 }
 
 // startOperator starts an operator that remembers nothing, as after a crash.
 func (w *world) startOperator() {
-	w.faulty.crashed = false
+	w.faulty.Crashed = false
 	w.metrics = metrics.New()
 	w.reconciler = w.newReconciler(w.faulty)
 	w.podSets = podset.NewReconciler(cachedClient{w.faulty}, w.faulty, w.api.Scheme(), w.clock, controller.PodMaker(w.settings))
@@ -248,12 +248,12 @@ func (w *world) settle() {
 
 func (w *world) trySettle(ctx context.Context) error {
 	for range maxRounds {
-		before := w.faulty.writes
+		before := w.faulty.Written
 		result, err := w.round(ctx)
 		if err != nil {
 			return err
 		}
-		if w.goOn(ctx) || w.faulty.writes != before || w.heard {
+		if w.goOn(ctx) || w.faulty.Written != before || w.heard {
 			continue
 		}
 		if result.RequeueAfter == 0 || result.RequeueAfter > patience {
@@ -301,8 +301,8 @@ func (w *world) round(ctx context.Context) (ctrl.Result, error) {
 	if err == nil {
 		err = w.keepPods(ctx)
 	}
-	if w.faulty.crashed {
-		err = errCrash
+	if w.faulty.Crashed {
+		err = kubetest.ErrCrash
 	}
 	return result, err
 }

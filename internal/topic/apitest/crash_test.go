@@ -3,6 +3,8 @@ package apitest
 import (
 	"errors"
 	"testing"
+
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // TestACrashBeforeAnyWriteLosesNothing lets the operator crash before each of its writes, and another one go on.
@@ -70,12 +72,12 @@ func TestACrashBeforeAnyWriteLosesNothing(t *testing.T) {
 				w.reconcile("orders")
 				w.restart()
 				c.event(w)
-				w.writer.crashAt = crashAt
+				w.writer.CrashAt = crashAt
 				_, err := w.try("orders")
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, errCrash) {
+				if !errors.Is(err, kubetest.ErrCrash) {
 					t.Fatal(err)
 				}
 				hasCrashed++

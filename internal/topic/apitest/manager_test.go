@@ -28,6 +28,7 @@ import (
 	kafkacontroller "github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/finalizers/removal"
 	"github.com/keyturn/keyturn/internal/kafka/topics"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/topic/controller"
 )
@@ -311,7 +312,7 @@ func TestANamespaceIsDeletedInEveryOrder(t *testing.T) {
 	deleteKafka := func(w *world, _ func()) { w.deleteKafka() }
 	deleteTopics := func(w *world, _ func()) { w.deleteTopic("orders") }
 	endOperator := func(_ *world, end func()) { end() }
-	silence := func(w *world, _ func()) { w.kafka.Fail(&admin.UnreachableError{Address: "a", Err: errCrash}) }
+	silence := func(w *world, _ func()) { w.kafka.Fail(&admin.UnreachableError{Address: "a", Err: kubetest.ErrCrash}) }
 	for name, steps := range map[string][]step{
 		"topics, Kafka, operator":          {deleteTopics, deleteKafka, endOperator},
 		"topics, operator, Kafka":          {deleteTopics, endOperator, deleteKafka},

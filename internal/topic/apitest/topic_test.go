@@ -14,6 +14,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/topics"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 func TestATopicIsCreatedChangedAndDeleted(t *testing.T) {
@@ -193,9 +194,9 @@ func TestMoreReplicasInSyncThanThereAreIsAWarning(t *testing.T) {
 func TestAKafkaThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for reason, failure := range map[string]error{
-		"KafkaUnreachable": &admin.UnreachableError{Address: "a", Err: errCrash},
+		"KafkaUnreachable": &admin.UnreachableError{Address: "a", Err: kubetest.ErrCrash},
 		"NotAuthorized":    &admin.RefusedError{Address: "a", Err: kerr.ClusterAuthorizationFailed},
-		"KafkaError":       fmt.Errorf("listing topics: %w", errCrash),
+		"KafkaError":       fmt.Errorf("listing topics: %w", kubetest.ErrCrash),
 	} {
 		for name, fail := range map[string]func(*world, error){
 			"at all": func(w *world, err error) { w.kafka.Fail(err) }, "to changes": func(w *world, err error) { w.kafka.FailChanges(err) },
@@ -358,7 +359,7 @@ func TestADeletionWaitsUntilKafkaDeletes(t *testing.T) {
 		"Kafka does not answer": {func(w *world, is bool) {
 			w.kafka.FailChanges(nil)
 			if is {
-				w.kafka.FailChanges(&admin.UnreachableError{Address: "a", Err: errCrash})
+				w.kafka.FailChanges(&admin.UnreachableError{Address: "a", Err: kubetest.ErrCrash})
 			}
 		}, "KafkaUnreachable"},
 	} {

@@ -2,7 +2,6 @@ package apitest
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -53,7 +51,7 @@ type world struct {
 	namespace string
 	clock     *clocktesting.FakePassiveClock
 	kafka     *adminfake.Topics
-	writer    *countingClient
+	writer    *kubetest.Writer
 	events    *events.FakeRecorder
 	operator  *controller.Reconciler
 	// rights are those of an operator that runs, nil for all, and observer is what it knows of its watches, nil for one of the real time.
@@ -87,7 +85,7 @@ func (w *world) create(object client.Object) {
 
 // restart replaces the operator by one that remembers nothing.
 func (w *world) restart() {
-	w.writer, w.events = &countingClient{Client: kubetest.Indexed{Client: w.person, Field: controller.NameIndex, Of: controller.Index}}, events.NewFakeRecorder(1000)
+	w.writer, w.events = &kubetest.Writer{Client: kubetest.Indexed{Client: w.person, Field: controller.NameIndex, Of: controller.Index}}, events.NewFakeRecorder(1000)
 	name := types.NamespacedName{Namespace: w.namespace, Name: cluster}
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.person, Events: w.events, Log: logr.Discard(), Clock: w.clock, Cluster: name, Metrics: controller.NewMetrics(name),
@@ -198,10 +196,10 @@ func (w *world) later(names ...string) {
 // atRest fails the test if reconciling once more writes anything.
 func (w *world) atRest(names ...string) {
 	w.t.Helper()
-	before := w.writer.writes
+	before := w.writer.Sent
 	w.reconcile(names...)
 	w.later(names...)
-	if wrote := w.writer.writes - before; wrote > 0 {
+	if wrote := w.writer.Sent - before; wrote > 0 {
 		w.t.Errorf("at rest there were %d writes", wrote)
 	}
 }
@@ -255,68 +253,28 @@ func (w *world) said(reason string) bool {
 	}
 }
 
-var errCrash = errors.New("the operator has crashed")
-
 // countingKafka counts what is changed in Kafka among the writes of the operator.
 type countingKafka struct {
 	admin.TopicsClient
 
-	writer *countingClient
+	writer *kubetest.Writer
 }
 
 func (k countingKafka) CreateTopics(ctx context.Context, wanted []topics.New) (results map[string]admin.Creation, err error) {
-	return results, k.writer.count(func() error {
+	return results, k.writer.Count("create", "topics", func() error {
 		results, err = k.TopicsClient.CreateTopics(ctx, wanted)
 		return err
 	})
 }
 
 func (k countingKafka) CreatePartitions(ctx context.Context, topic string, total int32) error {
-	return k.writer.count(func() error { return k.TopicsClient.CreatePartitions(ctx, topic, total) })
+	return k.writer.Count("create partitions of", topic, func() error { return k.TopicsClient.CreatePartitions(ctx, topic, total) })
 }
 
 func (k countingKafka) AlterConfig(ctx context.Context, topic string, change topics.ConfigChange) error {
-	return k.writer.count(func() error { return k.TopicsClient.AlterConfig(ctx, topic, change) })
+	return k.writer.Count("configure", topic, func() error { return k.TopicsClient.AlterConfig(ctx, topic, change) })
 }
 
 func (k countingKafka) DeleteTopic(ctx context.Context, id topics.ID) error {
-	return k.writer.count(func() error { return k.TopicsClient.DeleteTopic(ctx, id) })
-}
-
-// countingClient counts writes, and lets the operator crash before one of them. It lists by the index that the cache has.
-type countingClient struct {
-	client.Client
-
-	writes  int
-	crashAt int
-}
-
-func (c *countingClient) count(write func() error) error {
-	if c.crashAt > 0 && c.writes+1 >= c.crashAt {
-		return errCrash
-	}
-	c.writes++
-	return write()
-}
-
-func (c *countingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	return c.count(func() error { return c.Client.Apply(ctx, object, opts...) })
-}
-
-func (c *countingClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	return c.count(func() error { return c.Client.Patch(ctx, object, patch, opts...) })
-}
-
-func (c *countingClient) Status() client.SubResourceWriter {
-	return countingStatus{SubResourceWriter: c.Client.Status(), client: c}
-}
-
-type countingStatus struct {
-	client.SubResourceWriter
-
-	client *countingClient
-}
-
-func (s countingStatus) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-	return s.client.count(func() error { return s.SubResourceWriter.Apply(ctx, object, opts...) })
+	return k.writer.Count("delete", id, func() error { return k.TopicsClient.DeleteTopic(ctx, id) })
 }

@@ -141,7 +141,7 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 				w.user("alice", tls())
 				change(w)
 				w.restart()
-				w.writer.crashAt = crashAt
+				w.writer.CrashAt = crashAt
 				if _, err := w.try("alice"); err == nil && crashAt == 1 {
 					t.Fatal("the operator did not crash at its first write")
 				}
@@ -286,10 +286,10 @@ func (w *world) atRest(name string) {
 	w.t.Helper()
 	for _, begin := range []func(){func() {}, w.restart} {
 		begin()
-		w.writer.writes = 0
+		w.writer.Sent = 0
 		w.reconcile(name)
-		if w.writer.writes > 0 {
-			w.t.Errorf("%d writes although nothing has changed", w.writer.writes)
+		if w.writer.Sent > 0 {
+			w.t.Errorf("%d writes although nothing has changed", w.writer.Sent)
 		}
 	}
 }
@@ -551,14 +551,14 @@ func TestAnOperatorWhoseClockIsWrongIssuesNothingUntilItIsRight(t *testing.T) {
 			w.clock.SetTime(noon().Add(ahead))
 			w.ahead = ahead
 			w.newCA("clients-ca v1")
-			w.writer.writes = 0
+			w.writer.Sent = 0
 			for range 3 {
 				if result := w.reconcile("alice"); result.RequeueAfter == 0 {
 					t.Error("the user is not looked at again")
 				}
 			}
-			if w.writer.writes != 1 || !w.leaf("alice").Equal(before) {
-				t.Errorf("%d writes, want that of the status", w.writer.writes)
+			if w.writer.Sent != 1 || !w.leaf("alice").Equal(before) {
+				t.Errorf("%d writes, want that of the status", w.writer.Sent)
 			}
 			if reason, message, _ := reasonOf(w.status("alice"), condition.Warning); reason != "ClockDiffers" || !strings.Contains(message, name) {
 				t.Errorf("the warning is %s: %s", reason, message)

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
 	"github.com/keyturn/keyturn/internal/kafka/principal"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
 
@@ -69,7 +70,7 @@ func TestAUserThatMovesLeavesNothingBehind(t *testing.T) {
 		w.run(&traffic{})
 		w.user("alice", reads(scram()))
 		w.until("Kafka holds the user", func() bool { return len(w.kafka.Names()) == 1 })
-		w.kafka.FailChanges(&admin.UnreachableError{Address: "a", Err: errCrash})
+		w.kafka.FailChanges(&admin.UnreachableError{Address: "a", Err: kubetest.ErrCrash})
 		w.relabel("alice", `"typo"`)
 		w.deleteUser("alice")
 		w.letsOthersGo("bob")

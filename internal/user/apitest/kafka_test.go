@@ -20,6 +20,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/principal"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // reads lets a user read a topic, and limits it.
@@ -202,9 +203,9 @@ func TestWhereTheOperatorCrashesKafkaEndsAsTheUserSays(t *testing.T) {
 					w.user("alice", c.after)
 				}
 				w.restart()
-				w.writer.crashAt = crashAt
+				w.writer.CrashAt = crashAt
 				_, err := w.try("alice")
-				crashed = errors.Is(err, errCrash)
+				crashed = errors.Is(err, kubetest.ErrCrash)
 				if !w.isKept("alice") && len(w.kafka.Names()) > 0 {
 					t.Errorf("crash at write %d: Kafka holds something for %v and the user has no finalizer", crashAt, w.kafka.Names())
 				}
@@ -227,10 +228,10 @@ func TestWhereTheOperatorCrashesKafkaEndsAsTheUserSays(t *testing.T) {
 // quiet fails the test if another reconcile of this process writes.
 func (w *world) quiet(name string) {
 	w.t.Helper()
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	w.reconcile(name)
-	if w.writer.writes > 0 {
-		w.t.Errorf("%d writes although nothing has changed", w.writer.writes)
+	if w.writer.Sent > 0 {
+		w.t.Errorf("%d writes although nothing has changed", w.writer.Sent)
 	}
 }
 
@@ -243,9 +244,9 @@ func TestADeletedUserIsGoneFromKafkaWhereverTheOperatorCrashes(t *testing.T) {
 		w.reconcile("alice")
 		w.deleteUser("alice")
 		w.restart()
-		w.writer.crashAt = crashAt
+		w.writer.CrashAt = crashAt
 		_, err := w.try("alice")
-		crashed = errors.Is(err, errCrash)
+		crashed = errors.Is(err, kubetest.ErrCrash)
 		if w.isGone("alice") && slices.Contains(w.kafka.Names(), "alice") {
 			t.Errorf("crash at write %d: the user is gone and Kafka still holds something for it", crashAt)
 		}
@@ -291,7 +292,7 @@ func TestAtRestNothingIsWrittenAndKafkaIsAskedOnceAMinute(t *testing.T) {
 		w.user(names[i], spec)
 		w.reconcile(names[i])
 	}
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	rounds := w.kafka.Rounds()
 	const minutes = 10
 	for range minutes * 6 {
@@ -302,8 +303,8 @@ func TestAtRestNothingIsWrittenAndKafkaIsAskedOnceAMinute(t *testing.T) {
 			}
 		}
 	}
-	if w.writer.writes > 0 {
-		t.Errorf("%d writes at rest", w.writer.writes)
+	if w.writer.Sent > 0 {
+		t.Errorf("%d writes at rest", w.writer.Sent)
 	}
 	if got := w.kafka.Rounds() - rounds; got != minutes {
 		t.Errorf("Kafka was asked %d times in %d minutes", got, minutes)
@@ -409,8 +410,8 @@ func TestACertificateIsIssuedWhileKafkaDoesNotAnswer(t *testing.T) {
 			for range 10 {
 				w.clock.SetTime(w.clock.Now().Add(w.reconcile("alice").RequeueAfter))
 			}
-			if rounds := w.kafka.Rounds(); rounds < 9 || w.writer.writes > 0 {
-				t.Errorf("%d attempts and %d writes", rounds, w.writer.writes)
+			if rounds := w.kafka.Rounds(); rounds < 9 || w.writer.Sent > 0 {
+				t.Errorf("%d attempts and %d writes", rounds, w.writer.Sent)
 			}
 			w.kafka.Fail(nil)
 			w.clock.SetTime(w.clock.Now().Add(15 * time.Second))
@@ -557,8 +558,8 @@ func TestAConnectionThatFailsFromAnotherPortIsReportedOnce(t *testing.T) {
 		w.clock.SetTime(w.clock.Now().Add(15 * time.Second))
 		w.restart()
 		w.reconcile("alice")
-		if i > 0 && w.writer.writes > 0 {
-			t.Errorf("%d writes for the same failure", w.writer.writes)
+		if i > 0 && w.writer.Sent > 0 {
+			t.Errorf("%d writes for the same failure", w.writer.Sent)
 		}
 	}
 	if _, message, _ := reasonOf(w.status("alice"), condition.NotReady); !strings.Contains(message, "10.0.0.2:9091: connection reset") {

@@ -25,6 +25,7 @@ import (
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/certmanager"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -384,7 +385,7 @@ func TestNothingIsAdoptedButWhatWasAskedForAndAllNodesTrust(t *testing.T) {
 			func(w *world) { w.elsewhere.withheld = "" },
 		},
 		"it cannot be asked": {
-			func(w *world) { w.elsewhere.failure = errCrash }, "CertificatePending", errCrash.Error(),
+			func(w *world) { w.elsewhere.failure = kubetest.ErrCrash }, "CertificatePending", kubetest.ErrCrash.Error(),
 			func(w *world) { w.elsewhere.failure = nil },
 		},
 		"it denies": {
@@ -836,9 +837,9 @@ func TestAUserThatLeavesTheIssuerKeepsNothingOfIt(t *testing.T) {
 			w.reconcile("alice")
 
 			c.leave(w)
-			w.elsewhere.failure = errCrash
+			w.elsewhere.failure = kubetest.ErrCrash
 			w.reconcile("alice")
-			w.wantSaid("alice", condition.Warning, "CertificateNotRemoved", errCrash.Error())
+			w.wantSaid("alice", condition.Warning, "CertificateNotRemoved", kubetest.ErrCrash.Error())
 			w.elsewhere.failure = nil
 			w.clock.SetTime(w.clock.Now().Add(time.Minute))
 			w.reconcile("alice")
@@ -875,7 +876,7 @@ func TestWhereTheOperatorOfUsersOfAnIssuerCrashesTheNextOneFinishes(t *testing.T
 	for crash := 1; ; crash++ {
 		w := outsideWorld(t)
 		w.user("alice", tls())
-		w.writer.crashAt = crash
+		w.writer.CrashAt = crash
 		_, err := w.try("alice")
 		w.restart()
 		w.reconcile("alice")

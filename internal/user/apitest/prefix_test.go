@@ -70,9 +70,9 @@ func TestAnotherPrefixTakesTheCredentialsAlong(t *testing.T) {
 			if old := w.stored("alice"); old.ResourceVersion != before.ResourceVersion {
 				t.Error("the Secret that clients still mount was changed")
 			}
-			w.writer.writes = 0
-			if w.reconcile("alice"); w.writer.writes > 0 {
-				t.Errorf("%d writes although nothing has changed", w.writer.writes)
+			w.writer.Sent = 0
+			if w.reconcile("alice"); w.writer.Sent > 0 {
+				t.Errorf("%d writes although nothing has changed", w.writer.Sent)
 			}
 		})
 	}

@@ -110,10 +110,10 @@ func TestADeletedUserIsForgotten(t *testing.T) {
 	if err := w.person.Delete(t.Context(), &kafkav1.KafkaUser{ObjectMeta: w.meta("alice")}); err != nil {
 		t.Fatal(err)
 	}
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	w.reconcile("alice")
-	if w.writer.writes > 0 {
-		t.Errorf("%d writes for a user that is gone", w.writer.writes)
+	if w.writer.Sent > 0 {
+		t.Errorf("%d writes for a user that is gone", w.writer.Sent)
 	}
 	w.remove("alice") // as the garbage collector does
 	w.user("alice", tls())

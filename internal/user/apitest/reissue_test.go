@@ -113,11 +113,11 @@ func TestAReplacedClientsCAReissuesUsersAtARateAndThoseThatExpireFirstBefore(t *
 	if users := w.progress(); users == nil || users.Total != 25 || users.Ready != 25 || users.Reissued != 25 {
 		t.Errorf("the progress is %+v, want 25 users that are reissued", users)
 	}
-	w.writer.writes = 0
+	w.writer.Sent = 0
 	w.reconcileAll(names)
 	w.oversee()
-	if w.writer.writes > 0 {
-		t.Errorf("%d writes although nothing has changed", w.writer.writes)
+	if w.writer.Sent > 0 {
+		t.Errorf("%d writes although nothing has changed", w.writer.Sent)
 	}
 	next := w.rekey("clients-ca v2")
 	w.reconcileAll(names)

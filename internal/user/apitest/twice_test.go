@@ -110,7 +110,7 @@ func TestAProcessThatCrashesWhenItReissuesDoesNotReissueTwice(t *testing.T) {
 		ca := w.rekey("clients-ca v1")
 		w.reconcile("alice")
 		w.oversee()
-		w.writer.crashAt = w.writer.writes + crashAt
+		w.writer.CrashAt = w.writer.Sent + crashAt
 		_, err := w.try("alice")
 		if crashAt == 1 && err == nil {
 			t.Fatal("the operator did not crash at the write of the certificate")

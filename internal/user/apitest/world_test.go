@@ -2,16 +2,13 @@ package apitest
 
 import (
 	"context"
-	"errors"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -63,7 +60,7 @@ type world struct {
 	// prefix begins the names of users' Secrets.
 	prefix   string
 	kafka    *adminfake.Users
-	writer   *countingClient
+	writer   *kubetest.Writer
 	operator *controller.Reconciler
 	figures  *controller.Metrics
 	// elsewhere is an issuer that holds the key of the clients CA, and gates say whether users may be moved to it.
@@ -160,7 +157,7 @@ func (w *world) remove(name string) {
 
 // restart replaces the operator by one that remembers nothing.
 func (w *world) restart() {
-	w.writer = &countingClient{Client: w.asOperator}
+	w.writer = &kubetest.Writer{Client: w.asOperator}
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.live, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
 		Cluster: types.NamespacedName{Namespace: w.namespace, Name: cluster}, Stores: w.stores, Metrics: w.metrics(),
@@ -232,88 +229,37 @@ func reasonOf(status kafkav1.KafkaUserStatus, kind condition.Type) (reason, mess
 	return "", "", false
 }
 
-var errCrash = errors.New("the operator has crashed")
-
 // countingKafka counts what is changed in Kafka among the writes of the operator.
 type countingKafka struct {
 	admin.UsersClient
 
-	writer *countingClient
+	writer *kubetest.Writer
 }
 
 func (k countingKafka) CreateACLs(ctx context.Context, user string, acls []principal.ACL) error {
-	return k.writer.countIf(len(acls), func() error { return k.UsersClient.CreateACLs(ctx, user, acls) })
+	return k.countIf(len(acls), "create ACLs of", user, func() error { return k.UsersClient.CreateACLs(ctx, user, acls) })
 }
 
 func (k countingKafka) DeleteACLs(ctx context.Context, user string, acls []principal.ACL) error {
-	return k.writer.countIf(len(acls), func() error { return k.UsersClient.DeleteACLs(ctx, user, acls) })
+	return k.countIf(len(acls), "delete ACLs of", user, func() error { return k.UsersClient.DeleteACLs(ctx, user, acls) })
 }
 
 func (k countingKafka) AlterQuotas(ctx context.Context, user string, set map[principal.Quota]float64, unset []principal.Quota) error {
-	return k.writer.countIf(len(set)+len(unset), func() error { return k.UsersClient.AlterQuotas(ctx, user, set, unset) })
+	return k.countIf(len(set)+len(unset), "alter quotas of", user, func() error { return k.UsersClient.AlterQuotas(ctx, user, set, unset) })
 }
 
 func (k countingKafka) UpsertPassword(ctx context.Context, user, password string) error {
-	return k.writer.count(func() error { return k.UsersClient.UpsertPassword(ctx, user, password) })
+	return k.writer.Count("upsert password of", user, func() error { return k.UsersClient.UpsertPassword(ctx, user, password) })
 }
 
 func (k countingKafka) RevokePassword(ctx context.Context, user string) error {
-	return k.writer.count(func() error { return k.UsersClient.RevokePassword(ctx, user) })
-}
-
-// countingClient counts writes, and lets the operator crash before one of them.
-type countingClient struct {
-	client.Client
-
-	writes  int
-	crashAt int
-}
-
-func (c *countingClient) count(write func() error) error {
-	if c.crashAt > 0 && c.writes+1 >= c.crashAt {
-		return errCrash
-	}
-	c.writes++
-	return write()
+	return k.writer.Count("revoke password of", user, func() error { return k.UsersClient.RevokePassword(ctx, user) })
 }
 
 // countIf counts a write unless it changes nothing.
-func (c *countingClient) countIf(changes int, write func() error) error {
+func (k countingKafka) countIf(changes int, verb, user string, write func() error) error {
 	if changes == 0 {
 		return write()
 	}
-	return c.count(write)
-}
-
-func (c *countingClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
-	if slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
-		return c.Client.Create(ctx, object, opts...)
-	}
-	return c.count(func() error { return c.Client.Create(ctx, object, opts...) })
-}
-
-func (c *countingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	return c.count(func() error { return c.Client.Apply(ctx, object, opts...) })
-}
-
-func (c *countingClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	return c.count(func() error { return c.Client.Patch(ctx, object, patch, opts...) })
-}
-
-func (c *countingClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
-	return c.count(func() error { return c.Client.Delete(ctx, object, opts...) })
-}
-
-func (c *countingClient) Status() client.SubResourceWriter {
-	return countingStatus{SubResourceWriter: c.Client.Status(), client: c}
-}
-
-type countingStatus struct {
-	client.SubResourceWriter
-
-	client *countingClient
-}
-
-func (s countingStatus) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-	return s.client.count(func() error { return s.SubResourceWriter.Apply(ctx, object, opts...) })
+	return k.writer.Count(verb, user, write)
 }

@@ -1,20 +1,16 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/access/controller"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
@@ -32,7 +28,7 @@ func newAccessOperatorCommand() *cobra.Command {
 		Short: "Run the operator that writes the Secrets of KafkaAccess resources",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), cmd)
+			return o.run(cmd)
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -46,36 +42,18 @@ func (o *accessOperatorOptions) addFlags(flags *pflag.FlagSet) {
 	o.process.addFlags(flags, binding.Owner)
 }
 
-func (o *accessOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
+func (o *accessOperatorOptions) run(cmd *cobra.Command) error {
 	references, err := o.parseReferences()
 	if err != nil {
 		return err
 	}
-	logger, err := newLogger(cmd.ErrOrStderr(), o.process.logLevel)
-	if err != nil {
-		return err
-	}
-	ctrl.SetLogger(logger)
-	restConfig, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the API server: %w", err)
-	}
-	options := o.managerOptions(newScheme(), logger)
-	mgr, err := newManager(restConfig, &options)
-	if err != nil {
-		return fmt.Errorf("preparing the access operator: %w", err)
-	}
-	if err := o.addAccessControllers(mgr, references); err != nil {
-		return err
-	}
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("running the access operator: %w", err)
-	}
-	return nil
+	return o.process.run(cmd, "the access operator", o.managerOptions(), func(mgr watches.Manager, _ *kube.ServerClock) error {
+		return o.addAccessControllers(mgr, references)
+	})
 }
 
-func (o *accessOperatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
-	return o.process.managerOptions(scheme, logger, controller.CacheOptions(o.watchNamespaces))
+func (o *accessOperatorOptions) managerOptions() *manager.Options {
+	return o.process.managerOptions(controller.CacheOptions(o.watchNamespaces))
 }
 
 func (o *accessOperatorOptions) parseReferences() (controller.References, error) {
@@ -90,8 +68,8 @@ func (o *accessOperatorOptions) parseReferences() (controller.References, error)
 // addAccessControllers adds one controller for each form of KafkaAccess.
 func (o *accessOperatorOptions) addAccessControllers(mgr watches.Manager, references controller.References) error {
 	figures := controller.NewMetrics()
-	if err := metrics.Registry.Register(figures); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
+	if err := register(figures); err != nil {
+		return err
 	}
 	options := controller.Options{
 		Client:     mgr.GetClient(),

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 
 	"github.com/keyturn/keyturn/internal/access/controller"
@@ -19,7 +18,7 @@ func TestTheAccessOperatorHasALeaseOfItsOwn(t *testing.T) {
 	if err := flags.Parse([]string{"--watch-namespaces=kafka,apps", "--leader-election-namespace=keyturn"}); err != nil {
 		t.Fatal(err)
 	}
-	options := o.managerOptions(newScheme(), logr.Discard())
+	options := o.managerOptions()
 	if options.LeaderElectionID != "keyturn-access-operator" || options.LeaderElectionNamespace != "keyturn" || !options.LeaderElection {
 		t.Errorf("the Lease is %s/%s, leader election %t", options.LeaderElectionNamespace, options.LeaderElectionID, options.LeaderElection)
 	}

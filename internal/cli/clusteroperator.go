@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"log/slog"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -54,34 +53,11 @@ func (o *clusterOperator) complete(lease func(cluster string) string) error {
 	return nil
 }
 
-// run runs the controllers that are added until the context ends.
-func (o *clusterOperator) run(ctx context.Context, log io.Writer, cached cache.Options, concurrency int, add func(watches.Manager, *kube.ServerClock) error) error {
-	logger, err := newLogger(log, o.process.logLevel)
-	if err != nil {
-		return err
-	}
-	ctrl.SetLogger(logger)
-	restConfig, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the API server: %w", err)
-	}
-	// What runs at the same time bounds the load, and the API server's own fairness does.
-	restConfig.QPS = -1
-	serverClock := kube.NewServerClock(clock.RealClock{})
-	restConfig.Wrap(serverClock.Transport)
-	options := o.process.managerOptions(newScheme(), logger, cached)
+// run runs the controllers that are added until the context of the command ends.
+func (o *clusterOperator) run(cmd *cobra.Command, cached cache.Options, concurrency int, add func(watches.Manager, *kube.ServerClock) error) error {
+	options := o.process.managerOptions(cached)
 	options.Controller.MaxConcurrentReconciles = concurrency
-	mgr, err := newManager(restConfig, &options)
-	if err != nil {
-		return fmt.Errorf("preparing %s: %w", o.name, err)
-	}
-	if err := add(mgr, serverClock); err != nil {
-		return err
-	}
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("running %s: %w", o.name, err)
-	}
-	return nil
+	return o.process.run(cmd, o.name, options, add)
 }
 
 // besideOptions are those of a process that may run beside the nodes, as a peer of theirs.

@@ -1,21 +1,15 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"regexp"
 
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
@@ -52,7 +46,7 @@ func newEtcdOperatorCommand() *cobra.Command {
 		Short: "Run the operator of EtcdCluster resources",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), cmd)
+			return o.run(cmd)
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -102,39 +96,15 @@ func (e repositoryError) Error() string {
 	return fmt.Sprintf("reading --%s: %q is not a repository: give the name of the image without a tag or digest, such as %s", repositoryFlag, string(e), model.DefaultRepository)
 }
 
-func (o *etcdOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
+func (o *etcdOperatorOptions) run(cmd *cobra.Command) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	logger, err := newLogger(cmd.ErrOrStderr(), o.process.logLevel)
-	if err != nil {
-		return err
-	}
-	ctrl.SetLogger(logger)
-	restConfig, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the API server: %w", err)
-	}
-	// What runs at the same time bounds the load, and the API server's own fairness does.
-	restConfig.QPS = -1
-	serverClock := kube.NewServerClock(clock.RealClock{})
-	restConfig.Wrap(serverClock.Transport)
-	options := o.managerOptions(newScheme(), logger)
-	mgr, err := newManager(restConfig, &options)
-	if err != nil {
-		return fmt.Errorf("preparing the etcd operator: %w", err)
-	}
-	if err := o.addController(mgr, serverClock); err != nil {
-		return err
-	}
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("running the etcd operator: %w", err)
-	}
-	return nil
+	return o.process.run(cmd, "the etcd operator", o.managerOptions(), o.addController)
 }
 
-func (o *etcdOperatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
-	options := o.process.managerOptions(scheme, logger, controller.CacheOptions(o.namespace, o.watchNamespaces))
+func (o *etcdOperatorOptions) managerOptions() *manager.Options {
+	options := o.process.managerOptions(controller.CacheOptions(o.namespace, o.watchNamespaces))
 	options.Controller.MaxConcurrentReconciles = o.concurrency
 	return options
 }
@@ -146,10 +116,8 @@ func (o *etcdOperatorOptions) addController(mgr watches.Manager, serverClock *ku
 		}
 	}
 	figures := controller.NewMetrics()
-	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
-		if err := metrics.Registry.Register(collector); err != nil {
-			return fmt.Errorf("registering metrics: %w", err)
-		}
+	if err := register(figures, clockFigure(serverClock)); err != nil {
+		return err
 	}
 	policy, err := attestation.Expect(attestation.Settings{
 		Name: o.policy, OperatorUser: "system:serviceaccount:" + o.namespace + ":" + o.serviceAccount, Namespaces: o.watchNamespaces,

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 )
 
@@ -19,7 +18,7 @@ func TestTheEtcdOperatorKnowsWhereItsCAsAre(t *testing.T) {
 	if err := o.complete(); err != nil || o.namespace != "keyturn" {
 		t.Errorf("the namespace is %q, %v, want that of the variable", o.namespace, err)
 	}
-	options := o.managerOptions(newScheme(), logr.Discard())
+	options := o.managerOptions()
 	if _, watched := options.Cache.DefaultNamespaces["etcd"]; options.LeaderElectionID != "keyturn-etcd-operator" || !watched {
 		t.Errorf("the Lease is %s, the namespaces are %v", options.LeaderElectionID, options.Cache.DefaultNamespaces)
 	}

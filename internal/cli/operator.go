@@ -1,22 +1,16 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -25,7 +19,7 @@ import (
 	"github.com/keyturn/keyturn/internal/cli/build"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
-	kafkametrics "github.com/keyturn/keyturn/internal/kafka/metrics"
+	"github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
 	"github.com/keyturn/keyturn/internal/kafka/finalizers/removal"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -69,7 +63,7 @@ func newOperatorCommand() *cobra.Command {
 		Short: "Run the operator",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), cmd)
+			return o.run(cmd)
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -92,40 +86,11 @@ func (o *operatorOptions) addFlags(flags *pflag.FlagSet) {
 	o.process.addFlags(flags, defaultLease)
 }
 
-func (o *operatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
+func (o *operatorOptions) run(cmd *cobra.Command) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	logger, err := newLogger(cmd.ErrOrStderr(), o.process.logLevel)
-	if err != nil {
-		return err
-	}
-	ctrl.SetLogger(logger)
-	restConfig, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the API server: %w", err)
-	}
-	serverClock := kube.NewServerClock(clock.RealClock{})
-	restConfig.Wrap(serverClock.Transport)
-	options := o.managerOptions(newScheme(), logger)
-	mgr, err := newManager(restConfig, &options)
-	if err != nil {
-		return fmt.Errorf("preparing the operator: %w", err)
-	}
-	if err := o.addControllers(mgr, serverClock); err != nil {
-		return err
-	}
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("running the operator: %w", err)
-	}
-	return nil
-}
-
-// errMissing says which flag the operator cannot do without.
-type missingFlagError string
-
-func (e missingFlagError) Error() string {
-	return fmt.Sprintf("--%s is missing: the chart sets it, see docs/install.md", string(e))
+	return o.process.run(cmd, "the operator", o.managerOptions(), o.addControllers)
 }
 
 func (o *operatorOptions) complete() error {
@@ -166,11 +131,11 @@ func gatesOf(flag string) (featuregate.Gates, error) {
 	return gates, nil
 }
 
-func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
+func (o *operatorOptions) managerOptions() *manager.Options {
 	cached := controller.CacheOptions(o.watchNamespaces)
 	cached.ByObject[&kafkav1.KafkaUser{}], cached.ByObject[&kafkav1.KafkaTopic{}] = removal.Cached(), removal.Cached()
 	cached.ByObject[&accessv1alpha1.KafkaAccess{}], cached.ByObject[&kafkav1beta2.KafkaAccess{}] = trimmedMetadata(), trimmedMetadata()
-	options := o.process.managerOptions(scheme, logger, cached)
+	options := o.process.managerOptions(cached)
 	options.Client = controller.ClientOptions()
 	options.Controller.MaxConcurrentReconciles = o.concurrentObjects
 	return options
@@ -210,11 +175,9 @@ func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.
 	if err := reportUnattended(mgr, usermodel.Unattended(), topicmodel.Unattended(), binding.Unattended(binding.Public()), binding.Unattended(binding.Proposed())); err != nil {
 		return err
 	}
-	figures := kafkametrics.New()
-	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
-		if err := metrics.Registry.Register(collector); err != nil {
-			return fmt.Errorf("registering metrics: %w", err)
-		}
+	figures := metrics.New()
+	if err := register(figures, clockFigure(serverClock)); err != nil {
+		return err
 	}
 	outside, err := newCertManager(mgr, o.watchNamespaces, o.gates.CertManagerCaType)
 	if err != nil {
@@ -242,14 +205,6 @@ func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.
 		return fmt.Errorf("adding controllers: %w", err)
 	}
 	return nil
-}
-
-// clockFigure is the one figure about the operator itself.
-func clockFigure(serverClock *kube.ServerClock) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "keyturn_operator_clock_ahead_seconds",
-		Help: "How much the operator's clock is ahead of the API server's; negative when it is behind.",
-	}, func() float64 { return serverClock.Ahead().Seconds() })
 }
 
 func (o *operatorOptions) settings() model.Settings {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -107,7 +106,7 @@ func TestTheLeaseIsTheOneThatTheFlagNames(t *testing.T) {
 			if err := flags.Parse(test.arguments); err != nil {
 				t.Fatal(err)
 			}
-			if got := o.managerOptions(newScheme(), logr.Discard()).LeaderElectionID; got != test.want {
+			if got := o.managerOptions().LeaderElectionID; got != test.want {
 				t.Errorf("the Lease is %s, want %s", got, test.want)
 			}
 		})

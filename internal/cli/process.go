@@ -6,11 +6,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -26,6 +29,7 @@ import (
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer/certmanager"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
@@ -54,10 +58,9 @@ func (o *processOptions) addFlags(flags *pflag.FlagSet, lease string) {
 }
 
 // managerOptions are those of a manager that caches what the cache options say.
-func (o *processOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger, caching cache.Options) manager.Options {
-	return manager.Options{
-		Scheme: scheme,
-		Logger: logger,
+func (o *processOptions) managerOptions(caching cache.Options) *manager.Options {
+	return &manager.Options{
+		Scheme: newScheme(),
 		Cache:  caching,
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress,
@@ -70,6 +73,34 @@ func (o *processOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logg
 		LeaderElectionReleaseOnCancel: true,
 		Controller:                    config.Controller{ReconciliationTimeout: reconcileTimeout},
 	}
+}
+
+// run runs the controllers that are added until the context of the command ends. Errors name the process.
+func (o *processOptions) run(cmd *cobra.Command, process string, options *manager.Options, add func(watches.Manager, *kube.ServerClock) error) error {
+	logger, err := newLogger(cmd.ErrOrStderr(), o.logLevel)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	// It does not limit requests: what runs at the same time bounds the load, and the API server's own fairness does.
+	restConfig, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	serverClock := kube.NewServerClock(clock.RealClock{})
+	restConfig.Wrap(serverClock.Transport)
+	options.Logger = logger
+	mgr, err := newManager(restConfig, options)
+	if err != nil {
+		return fmt.Errorf("preparing %s: %w", process, err)
+	}
+	if err := add(mgr, serverClock); err != nil {
+		return err
+	}
+	if err := mgr.Start(cmd.Context()); err != nil {
+		return fmt.Errorf("running %s: %w", process, err)
+	}
+	return nil
 }
 
 // newManager returns a manager that tells by /healthz whether the process is alive, and by /readyz, by a metric and by the
@@ -85,10 +116,25 @@ func newManager(restConfig *rest.Config, options *manager.Options) (watches.Mana
 			return mgr, fmt.Errorf("adding health checks: %w", err)
 		}
 	}
-	if err := metrics.Registry.Register(observer); err != nil {
-		return mgr, fmt.Errorf("registering metrics: %w", err)
+	return mgr, register(observer)
+}
+
+// register adds metrics to those of the process.
+func register(collectors ...prometheus.Collector) error {
+	for _, collector := range collectors {
+		if err := metrics.Registry.Register(collector); err != nil {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
 	}
-	return mgr, nil
+	return nil
+}
+
+// clockFigure is how much the clock of the process is ahead.
+func clockFigure(serverClock *kube.ServerClock) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "keyturn_operator_clock_ahead_seconds",
+		Help: "How much the operator's clock is ahead of the API server's; negative when it is behind.",
+	}, func() float64 { return serverClock.Ahead().Seconds() })
 }
 
 func newScheme() *runtime.Scheme {
@@ -111,6 +157,13 @@ func newLogger(out interface{ Write([]byte) (int, error) }, level string) (logr.
 		return logr.Logger{}, fmt.Errorf("reading --log-level: %w", err)
 	}
 	return logr.FromSlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: threshold})), nil
+}
+
+// missingFlagError is the name of a flag that the process needs.
+type missingFlagError string
+
+func (e missingFlagError) Error() string {
+	return fmt.Sprintf("--%s is missing: the chart sets it, see docs/install.md", string(e))
 }
 
 // stores is what the flag --pkcs12 asks for.

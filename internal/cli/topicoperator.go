@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
@@ -30,9 +28,8 @@ func newTopicOperatorCommand() *cobra.Command {
 			if err := o.complete(entityoperator.TopicLease); err != nil {
 				return err
 			}
-			ctx := cmd.Context()
-			return o.run(ctx, cmd.ErrOrStderr(), controller.CacheOptions(o.cluster), controller.Concurrency, func(mgr watches.Manager, serverClock *kube.ServerClock) error {
-				return o.addController(ctx, mgr, serverClock)
+			return o.run(cmd, controller.CacheOptions(o.cluster), controller.Concurrency, func(mgr watches.Manager, serverClock *kube.ServerClock) error {
+				return o.addController(cmd.Context(), mgr, serverClock)
 			})
 		},
 	}
@@ -42,10 +39,8 @@ func newTopicOperatorCommand() *cobra.Command {
 
 func (o *topicOperatorOptions) addController(ctx context.Context, mgr watches.Manager, serverClock *kube.ServerClock) error {
 	figures := controller.NewMetrics(o.cluster)
-	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
-		if err := metrics.Registry.Register(collector); err != nil {
-			return fmt.Errorf("registering metrics: %w", err)
-		}
+	if err := register(figures, clockFigure(serverClock)); err != nil {
+		return err
 	}
 	source, err := o.beside.credentials(mgr, controller.StoredCredentials(mgr.GetAPIReader(), o.cluster))
 	if err != nil {

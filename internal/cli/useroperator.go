@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/keyturn/keyturn/internal/issuer/certmanager"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
@@ -42,7 +40,7 @@ func newUserOperatorCommand() *cobra.Command {
 			if err := o.complete(); err != nil {
 				return err
 			}
-			return o.run(cmd.Context(), cmd.ErrOrStderr(), controller.CacheOptions(o.cluster), o.concurrency, o.addController)
+			return o.run(cmd, controller.CacheOptions(o.cluster), o.concurrency, o.addController)
 		},
 	}
 	flags := cmd.Flags()
@@ -67,10 +65,8 @@ func (o *userOperatorOptions) complete() error {
 
 func (o *userOperatorOptions) addController(mgr watches.Manager, serverClock *kube.ServerClock) error {
 	figures := controller.NewMetrics(o.cluster)
-	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
-		if err := metrics.Registry.Register(collector); err != nil {
-			return fmt.Errorf("registering metrics: %w", err)
-		}
+	if err := register(figures, clockFigure(serverClock)); err != nil {
+		return err
 	}
 	source, err := o.beside.credentials(mgr, controller.StoredCredentials(mgr.GetAPIReader(), o.cluster))
 	if err != nil {

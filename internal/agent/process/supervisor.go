@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,6 +22,8 @@ type Command struct {
 	Env []string
 	// Consume reads its standard output and standard error until their end.
 	Consume func(output *os.File)
+	// Beside is done until the command has ended or is asked to: what it answers from then on makes it no more ready.
+	Beside []func(context.Context)
 }
 
 // Exit is how a process ended.
@@ -35,6 +38,14 @@ func (e Exit) Code() int {
 		return signalBase + int(e.status.Signal())
 	}
 	return e.status.ExitStatus()
+}
+
+// Err is an ExitError unless the process ended well.
+func (e Exit) Err() error {
+	if e.Code() == 0 {
+		return nil
+	}
+	return &ExitError{Code: e.Code()}
 }
 
 // lastWords is how long the output of a child that has ended is waited for.
@@ -65,6 +76,13 @@ type Supervisor struct {
 // asks the child to end (SIGTERM), as does such a signal. asked is called when
 // that happens first.
 func (s Supervisor) Run(ctx context.Context, command Command, asked func()) (Exit, error) {
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	for _, do := range command.Beside {
+		group.Go(func() { do(beside) })
+	}
 	child, consumed, err := start(command)
 	if err != nil {
 		return Exit{}, fmt.Errorf("starting %s: %w", command.Path, err)
@@ -75,7 +93,10 @@ func (s Supervisor) Run(ctx context.Context, command Command, asked func()) (Exi
 		status, err := s.Wait(child)
 		ended <- outcome{status, err}
 	}()
-	o := s.accompany(ctx, child, ended, asked)
+	o := s.accompany(ctx, child, ended, func() {
+		stop()
+		asked()
+	})
 	if o.err != nil {
 		return Exit{}, fmt.Errorf("waiting for %s: %w", command.Path, o.err)
 	}
@@ -173,6 +194,14 @@ func fork(command Command, null, output *os.File) (int, error) {
 		// A group of its own, so that a terminal's signals reach it once, through us.
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
+}
+
+// WaitForOwn is how this process waits for children: for all if it is the first of a container.
+func WaitForOwn() Waiter {
+	if os.Getpid() == 1 {
+		return WaitForAll
+	}
+	return WaitForOne
 }
 
 // WaitForOne waits for the one process and for no other.

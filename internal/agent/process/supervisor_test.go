@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -172,6 +173,49 @@ func TestEndOfContextAsksTheChildToEnd(t *testing.T) {
 	exit, err := supervisor(nil).Run(ctx, c, func() { asked++ })
 	if err != nil || exit.Code() != 3 || asked != 1 {
 		t.Errorf("exit code %d, %v, asked %d times; want 3, once", exit.Code(), err, asked)
+	}
+}
+
+func TestWhatIsDoneBesideTheChildEndsOnceItIsAskedToEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := command("ends at SIGTERM with 3", nil)
+	c.Consume = onLine("ready", cancel)
+	var ended <-chan struct{}
+	began, hasReturned := make(chan struct{}), false
+	c.Beside = []func(context.Context){func(ctx context.Context) {
+		ended = ctx.Done()
+		close(began)
+		<-ctx.Done()
+		hasReturned = true
+	}}
+	exit, err := supervisor(nil).Run(ctx, c, func() {
+		<-began
+		select {
+		case <-ended:
+		default:
+			t.Error("it goes on while the child is asked to end")
+		}
+	})
+	if failed, is := errors.AsType[*process.ExitError](exit.Err()); err != nil || !is || failed.Code != 3 {
+		t.Errorf("it ends with %v, %v; want exit code 3", exit.Err(), err)
+	}
+	if !hasReturned {
+		t.Error("it is not waited for")
+	}
+}
+
+func TestWhatIsDoneBesideAChildThatCannotStartEnds(t *testing.T) {
+	t.Parallel()
+	c := command("", nil)
+	c.Path = "/nonexistent/java"
+	hasReturned := false
+	c.Beside = []func(context.Context){func(ctx context.Context) {
+		<-ctx.Done()
+		hasReturned = true
+	}}
+	if _, err := supervisor(nil).Run(t.Context(), c, func() {}); err == nil || !hasReturned {
+		t.Errorf("error %v, and what is done beside has returned: %t", err, hasReturned)
 	}
 }
 

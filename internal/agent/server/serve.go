@@ -54,3 +54,20 @@ func Serve(ctx context.Context, group *errgroup.Group, listener net.Listener, ha
 		return s.Close()
 	})
 }
+
+// Beside answers while run runs. listen opens what is answered, and adds what answers to the group. Answers are given longer
+// than ctx lasts, until run has returned: the operator wants to know how a stop goes on.
+func Beside(ctx context.Context, listen func(context.Context, *errgroup.Group) error, run func(context.Context) error) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, background := errgroup.WithContext(background)
+	if err := listen(background, group); err != nil {
+		return err
+	}
+	err := run(ctx)
+	stop()
+	if failure := group.Wait(); err == nil {
+		err = failure
+	}
+	return err
+}

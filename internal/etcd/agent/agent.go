@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -42,7 +41,7 @@ func Run(ctx context.Context, options Options) error {
 	if a.enroller, err = newEnroller(options, a.observer); err != nil {
 		return err
 	}
-	return a.beside(ctx, a.listen, a.run)
+	return server.Beside(ctx, a.listen, a.run)
 }
 
 // RunMounted is Run for an etcd whose certificates others keep, if it has any. The agent
@@ -52,7 +51,7 @@ func RunMounted(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	return a.beside(ctx, a.listenPlain, func(ctx context.Context) error {
+	return server.Beside(ctx, a.listenPlain, func(ctx context.Context) error {
 		if _, err := a.starter.arguments(); err != nil {
 			return a.starter.report(err)
 		}
@@ -67,24 +66,6 @@ func newFirstProcess(options Options) (*firstProcess, error) {
 		return nil, fmt.Errorf("finding the program to start: %w", err)
 	}
 	return &firstProcess{Options: options, starter: starter{options}, program: program, observer: &observer{}}, nil
-}
-
-// beside answers questions while etcd is run.
-func (a *firstProcess) beside(ctx context.Context, listen func(context.Context, *errgroup.Group) error, run func(context.Context) error) error {
-	// Questions are answered until etcd has ended, longer than ctx: the operator wants to
-	// know how a stop goes on.
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	group, background := errgroup.WithContext(background)
-	if err := listen(background, group); err != nil {
-		return err
-	}
-	err := run(ctx)
-	stop()
-	if failure := group.Wait(); err == nil {
-		err = failure
-	}
-	return err
 }
 
 // listen starts to answer the operator and the kubelet; the group ends with the context.
@@ -162,10 +143,7 @@ func (a *firstProcess) runEtcd(ctx context.Context, besides ...func(context.Cont
 	if err != nil {
 		return fmt.Errorf("running etcd: %w", err)
 	}
-	if exit.Code() != 0 {
-		return &process.ExitError{Code: exit.Code()}
-	}
-	return nil
+	return exit.Err()
 }
 
 // await returns when every plane has a certificate that the mounted anchors verify.
@@ -185,22 +163,12 @@ func (a *firstProcess) await(ctx context.Context) (enrollment.Grant, error) {
 
 // serve runs etcd and what is done meanwhile: it is asked whether it serves, and its certificates are replaced.
 func (a *firstProcess) serve(ctx context.Context, arguments []string, besides []func(context.Context)) (process.Exit, error) {
-	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var group sync.WaitGroup
-	for _, do := range besides {
-		group.Go(func() { do(beside) })
-	}
 	supervisor := process.Supervisor{Clock: a.Clock, Signals: a.Signals, Wait: a.Wait, Grace: stopGrace, Log: a.Log}
-	exit, err := supervisor.Run(ctx, process.Command{
+	return supervisor.Run(ctx, process.Command{
 		Path: a.program, Args: arguments, Env: a.Env,
 		Consume: func(output *os.File) { _, _ = io.Copy(process.Lossy(a.Output), output) }, // ends with the output
-	}, func() {
-		stop() // what etcd answers from now on makes it no more ready
-		a.observer.Stopping()
-	})
-	stop()
-	group.Wait()
-	return exit, err
+		Beside:  besides,
+	}, a.observer.Stopping)
 }
 
 // renew replaces certificates as the operator answers, until the context ends or etcd is to be restarted, which it

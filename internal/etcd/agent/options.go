@@ -73,10 +73,6 @@ type Options struct {
 // Defaults returns the options of an agent in a container as the operator makes it. The
 // command, the pod's name, Annotate, Output, Signals, Clock and Log are the caller's to add.
 func Defaults() Options {
-	wait := process.WaitForOne
-	if os.Getpid() == 1 {
-		wait = process.WaitForAll
-	}
 	return Options{
 		Key:           pki.DefaultLeafKey(pki.ECDSA),
 		NodeDir:       agent.NodeDir,
@@ -88,7 +84,7 @@ func Defaults() Options {
 		ProbeAddress:  ":" + strconv.Itoa(agent.ProbePort),
 		HealthURL:     "http://127.0.0.1:" + strconv.Itoa(contract.MetricsPort),
 		Env:           os.Environ(),
-		Wait:          wait,
+		Wait:          process.WaitForOwn(),
 	}
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	agenthealth "github.com/keyturn/keyturn/internal/agent/health"
 	"github.com/keyturn/keyturn/internal/agent/process"
+	"github.com/keyturn/keyturn/internal/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/health"
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
@@ -35,21 +35,14 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	a := &firstProcess{Options: options, kafka: kafka, observer: newObserver(mount.NewReader(options.Mounts))}
-	// Answers and looks are given until the server has ended, longer than ctx:
-	// the operator wants to know how a stop goes on.
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	group, background := errgroup.WithContext(background)
-	if err := a.listen(background, group); err != nil {
-		return err
+	listen := func(ctx context.Context, group *errgroup.Group) error {
+		if err := a.listen(ctx, group); err != nil {
+			return err
+		}
+		group.Go(func() error { a.watch(ctx); return nil })
+		return nil
 	}
-	group.Go(func() error { a.watch(background); return nil })
-	err = a.run(ctx)
-	stop()
-	if failure := group.Wait(); err == nil {
-		err = failure
-	}
-	return err
+	return server.Beside(ctx, listen, a.run)
 }
 
 // run is the sequence from waiting to the server's end.
@@ -72,10 +65,7 @@ func (a *firstProcess) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if exit.Code() != 0 {
-		return &process.ExitError{Code: exit.Code()}
-	}
-	return nil
+	return exit.Err()
 }
 
 func (a *firstProcess) supervisor() process.Supervisor {
@@ -85,11 +75,7 @@ func (a *firstProcess) supervisor() process.Supervisor {
 // serve runs the server, and asks it meanwhile whether it serves.
 func (a *firstProcess) serve(ctx context.Context, matched stores.Matched) (process.Exit, error) {
 	hints := make(chan struct{}, 1)
-	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	loader := a.newLoader(matched)
-	var beside sync.WaitGroup
-	beside.Go(func() { a.monitor(watching, matched, hints) })
-	beside.Go(func() { loader.run(watching) })
 	supervisor := a.supervisor()
 	supervisor.Grace = matched.Config.Grace()
 	exit, err := supervisor.Run(ctx, process.Command{
@@ -99,12 +85,11 @@ func (a *firstProcess) serve(ctx context.Context, matched stores.Matched) (proce
 		Consume: func(output *os.File) {
 			serverlog.Pump(output, a.Output, func(e serverlog.Event) { a.note(e, hints) })
 		},
-	}, func() {
-		stop() // what it answers from now on makes it no more ready
-		a.observer.Stopping()
-	})
-	stop()
-	beside.Wait()
+		Beside: []func(context.Context){
+			func(ctx context.Context) { a.monitor(ctx, matched, hints) },
+			loader.run,
+		},
+	}, a.observer.Stopping)
 	if err != nil {
 		return exit, fmt.Errorf("running the server: %w", err)
 	}

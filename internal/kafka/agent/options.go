@@ -92,10 +92,6 @@ type Options struct {
 // Defaults returns the options of an agent in a container as the operator makes
 // it. Signals, Clock and Log are the caller's to add.
 func Defaults() Options {
-	wait := process.WaitForOne
-	if os.Getpid() == 1 {
-		wait = process.WaitForAll
-	}
 	return Options{
 		Mounts:        mount.DefaultPaths(),
 		RunDir:        agent.RunDir,
@@ -106,7 +102,7 @@ func Defaults() Options {
 		ProbeAddress:  ":" + strconv.Itoa(agent.ProbePort),
 		Env:           os.Environ(),
 		Output:        os.Stdout,
-		Wait:          wait,
+		Wait:          process.WaitForOwn(),
 		Dial:          (&net.Dialer{}).DialContext,
 		Turn:          TurnOf,
 	}

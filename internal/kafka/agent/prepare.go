@@ -108,10 +108,8 @@ func (a *firstProcess) format(ctx context.Context, matched stores.Matched) error
 		return &process.ExitError{Code: process.Terminated}
 	case exit.Code() != 0:
 		a.Log.Error("Formatting storage failed; the tool's reason stands above", "exitCode", exit.Code())
-		return &process.ExitError{Code: exit.Code()}
-	default:
-		return nil
 	}
+	return exit.Err()
 }
 
 // logging are the configurations of the log that are mounted.

@@ -20,6 +20,7 @@ import (
 	kafkav1ac "github.com/keyturn/keyturn/api/kafka/v1/applyconfiguration/kafka/v1"
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
+	"github.com/keyturn/keyturn/internal/operate"
 )
 
 const crds = "../../config/crd"
@@ -211,12 +212,14 @@ func TestAKafkaAccessIsReportedWithStrimzisDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := &binding.Access{ObjectMeta: access.ObjectMeta, Form: binding.Public(), Spec: access.Spec}
+	statuses := operate.NewStatuses(c.admin, "test")
 
 	for _, status := range []accessv1alpha1.KafkaAccessStatus{
 		binding.First(seen, time.Now()), binding.Status(seen, binding.Outcome{Listener: "tls"}, time.Now()),
 	} {
-		if err := c.admin.Status().Apply(t.Context(), binding.StatusIntent(seen, status), client.FieldOwner("test"), client.ForceOwnership); err != nil {
-			t.Errorf("a status is refused: %v", err)
+		own := binding.Own(status)
+		if isWritten, err := statuses.Apply(t.Context(), access, &access.Status, &own); err != nil || !isWritten {
+			t.Errorf("a status is not written: %v", err)
 		}
 	}
 }

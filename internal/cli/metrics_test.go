@@ -17,7 +17,6 @@ import (
 
 	accesses "github.com/keyturn/keyturn/internal/access/controller"
 	etcd "github.com/keyturn/keyturn/internal/etcd/controller"
-	kafka "github.com/keyturn/keyturn/internal/kafka/controller"
 	kafkametrics "github.com/keyturn/keyturn/internal/kafka/metrics"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"

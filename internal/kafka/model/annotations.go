@@ -35,7 +35,7 @@ func RestartRequested(annotations map[string]string) bool {
 // DeletePodAndClaimsAnnotation asks Strimzi to delete a pod with its PersistentVolumeClaims.
 const DeletePodAndClaimsAnnotation = "strimzi.io/delete-pod-and-pvc"
 
-// ReadOfPods are the annotations of pods that something follows from, whoever has written them.
+// ReadOfPods are the annotations of pods that have an effect, whichever client has written them.
 func ReadOfPods() []string {
 	entries := slices.Concat(shapeAnnotations(), certificateAnnotations())
 	read := append(agent.PublicationAnnotations(), ManualRollingUpdateAnnotation, DeletePodAndClaimsAnnotation)
@@ -45,8 +45,8 @@ func ReadOfPods() []string {
 	return read
 }
 
-// IdlePodAnnotations are the first few annotations of a pod, of those with the operator's
-// prefixes, that ask for nothing: whoever wrote one believes that it was obeyed.
+// IdlePodAnnotations are the first few annotations of a pod that have the operator's prefixes
+// but no effect. A warning about them tells their author that the request was ignored.
 func IdlePodAnnotations(annotations map[string]string) []idle.Annotation {
 	return restarted("a pod", ReadOfPods()).Find(annotations)
 }
@@ -85,8 +85,8 @@ func needless() map[string]string {
 	return map[string]string{"strimzi.io/kraft": "enabled", "strimzi.io/node-pools": "enabled"}
 }
 
-// warnAnnotations names the annotations of the Kafka, of those with the operator's
-// prefixes, that nobody acts on: whoever wrote one believes that it was obeyed.
+// warnAnnotations names the annotations of the Kafka that have the operator's prefixes but
+// no effect. Their author would otherwise believe that the request was carried out.
 func (r *resolver) warnAnnotations() {
 	annotations := r.in.Kafka.Annotations
 	for _, key := range ownKeys(annotations) {

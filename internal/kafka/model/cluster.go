@@ -49,7 +49,7 @@ type Known struct {
 	// One without data, or made before ids were noted on claims, is not among them.
 	ClaimedBy map[string]string
 	// MetadataVersion is the one the running cluster has finalized; empty when
-	// the cluster has not been formed yet or nobody could tell.
+	// the cluster has not been formed yet or its version is unknown.
 	MetadataVersion release.MetadataVersion
 	// Pools are the pools that have been built, by name, also those whose
 	// KafkaNodePool is gone.
@@ -65,8 +65,8 @@ type Known struct {
 	// pool; the empty name stands for a pool that is not known. Only their own pool
 	// may be given them.
 	Taken map[string][]NodeID
-	// Occupied are nodes that must not leave yet: they still hold partitions,
-	// nobody could tell, or it is not their turn. See Cluster.Leaving.
+	// Occupied are nodes that must not be removed yet: they hold partitions or may
+	// hold some, or it is not their turn. See Cluster.Leaving.
 	Occupied []NodeID
 }
 
@@ -77,8 +77,8 @@ type KnownPool struct {
 	NodeIDs []NodeID
 	// Roles are those the nodes run with.
 	Roles Roles
-	// Storage is the storage the pool was built with, nil when nobody recorded
-	// it. See ParseStorage.
+	// Storage is the storage the pool was built with, nil when it is not recorded.
+	// See ParseStorage.
 	Storage *kafkav1.Storage
 }
 

@@ -50,7 +50,7 @@ type Description struct {
 	Pod *corev1.Pod
 }
 
-// undescribed is the error that the description is somebody else's, with what can be done.
+// undescribed is the error that the operator has not written the description, with a remedy.
 func (d Description) undescribed(format string, args ...any) error {
 	return &DescriptionError{
 		Wrong:  fmt.Sprintf(format, args...),

@@ -37,7 +37,7 @@ const (
 	ReasonNetworkPolicies = "NetworkPoliciesOff"
 	// ReasonCreating is that of a Kafka that has never been ready.
 	ReasonCreating = "Creating"
-	// ReasonIdleAnnotation warns of an annotation that nobody acts on. The name is
+	// ReasonIdleAnnotation warns of an annotation that has no effect. The name is
 	// Keyturn's.
 	ReasonIdleAnnotation = "AnnotationWithoutEffect"
 	// ReasonDiffersFromSpec warns of what is asked for and not done. The name is

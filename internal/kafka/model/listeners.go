@@ -41,7 +41,7 @@ type Authentication string
 
 // The kinds of authentication.
 const (
-	// NoAuthentication takes everybody for User:ANONYMOUS.
+	// NoAuthentication maps all clients to User:ANONYMOUS.
 	NoAuthentication Authentication = "none"
 	// TLSAuthentication asks for a certificate of the clients CA.
 	TLSAuthentication Authentication = "tls"

@@ -20,9 +20,9 @@ type NetworkPolicies struct {
 	OperatorLabels map[string]string
 }
 
-// NetworkPolicy lets those into the nodes' pods who have business there, and nobody
-// else; false when the operator makes no policies. The kubelet's probes are not named:
-// Kubernetes lets a pod's own machine in, whatever policies say.
+// NetworkPolicy allows only the connections to the nodes' pods that the cluster needs; false when
+// the operator creates no policies. It does not name the kubelet's probes: Kubernetes always
+// allows connections from a pod's own machine.
 func (c Cluster) NetworkPolicy() (*networkingac.NetworkPolicyApplyConfiguration, bool) {
 	policies := c.settings.NetworkPolicies
 	if policies == nil {

@@ -206,7 +206,7 @@ func TestPeersOfWhichNoPolicyCanBeMadeAreRefused(t *testing.T) {
 		peer networkingv1.NetworkPolicyPeer
 		says string
 	}{
-		"nobody":                                 {networkingv1.NetworkPolicyPeer{}, "names nobody"},
+		"nobody":                                 {networkingv1.NetworkPolicyPeer{}, "is empty: give it a podSelector"},
 		"addresses beside a selector":            {both, "beside selectors"},
 		"no addresses":                           {block(""), `cidr ""`},
 		"one address":                            {block("10.1.2.3"), `cidr "10.1.2.3"`},

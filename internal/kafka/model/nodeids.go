@@ -116,7 +116,7 @@ func (h idHolders) add(pool string, ids ...NodeID) {
 	}
 }
 
-// free reports whether nobody but the pool holds the id.
+// free reports whether no other pool holds the id.
 func (h idHolders) free(id NodeID, pool string) bool {
 	return len(h[id]) == 0 || len(h[id]) == 1 && h[id][pool]
 }

@@ -88,7 +88,7 @@ func (r *resolver) resolveEnv(path string, template *kafkav1.OperatorContainerTe
 		case slices.Contains(names, name):
 			r.errorf(r.kafkaObject(), "%s.env has %s twice: remove one of the two", path, name)
 		case variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil:
-			r.errorf(r.kafkaObject(), "%s.env must not take %s from a Secret: whoever may write the Kafka could read every Secret of the namespace by it. Write the value, or remove the variable",
+			r.errorf(r.kafkaObject(), "%s.env must not take %s from a Secret, because any client that may write the Kafka could then read every Secret of the namespace: write the value, or remove the variable",
 				path, name)
 		case isReservedEnv(name):
 			r.errorf(r.kafkaObject(), "%s.env must not have %s, because it changes which servers the operator trusts or uses: remove it", path, name)

@@ -11,16 +11,16 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
-// checkPeers refuses peers of a listener of which Kubernetes would take no policy, and
-// warns of those that keep nobody out. What is refused by the schema is refused here
-// again: it may have been stored before the schema said so.
+// checkPeers rejects peers of a listener that Kubernetes would not accept in a policy, and warns
+// of peers that have no effect. It repeats the schema's checks, because the resource may have
+// been stored before the schema had them.
 func (r *resolver) checkPeers(spec *kafkav1.Listener) {
 	for i := range spec.NetworkPolicyPeers {
 		r.checkPeer(spec.Name, i, &spec.NetworkPolicyPeers[i])
 	}
 	if len(spec.NetworkPolicyPeers) > 0 && r.in.Settings.NetworkPolicies == nil {
 		r.warnf(r.kafkaObject(), ReasonNetworkPolicies,
-			"listener %s: networkPolicyPeers keeps nobody out, because the operator makes no network policies: install it with networkPolicyGeneration: true, or make a policy of your own and remove the field", spec.Name)
+			"listener %s: networkPolicyPeers does not restrict connections, because the operator creates no network policies: install it with networkPolicyGeneration: true, or create a policy of your own and remove the field", spec.Name)
 	}
 }
 
@@ -28,7 +28,7 @@ func (r *resolver) checkPeer(listener string, i int, peer *networkingv1.NetworkP
 	selects := peer.PodSelector != nil || peer.NamespaceSelector != nil
 	switch {
 	case peer.IPBlock == nil && !selects:
-		r.errorf(r.kafkaObject(), "listener %s: networkPolicyPeers[%d] names nobody: give it a podSelector, a namespaceSelector or an ipBlock, or leave networkPolicyPeers out to let everybody in", listener, i)
+		r.errorf(r.kafkaObject(), "listener %s: networkPolicyPeers[%d] is empty: give it a podSelector, a namespaceSelector or an ipBlock, or leave networkPolicyPeers out to let all clients in", listener, i)
 	case peer.IPBlock != nil && selects:
 		r.errorf(r.kafkaObject(), "listener %s: networkPolicyPeers[%d] has an ipBlock beside selectors: give the ipBlock a peer of its own", listener, i)
 	case peer.IPBlock != nil:

@@ -93,8 +93,8 @@ func (r *resolver) ownPools() []kafkav1.KafkaNodePool {
 	return own
 }
 
-// checkKnownIDs reports whether the ids in use are unique. If not, somebody
-// edited a status, and any assignment could give a volume to a stranger.
+// checkKnownIDs reports whether the ids in use are unique. If not, a status was
+// edited, and any assignment could attach a volume to the wrong node.
 func (r *resolver) checkKnownIDs() bool {
 	holder := map[NodeID]string{}
 	unique := true

@@ -13,8 +13,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
-// defaultClusterDomain is the DNS domain of a Kubernetes cluster that nobody
-// named otherwise.
+// defaultClusterDomain is the DNS domain of a Kubernetes cluster whose domain is not
+// configured.
 const defaultClusterDomain = "cluster.local"
 
 // Longest names that Kubernetes and X.509 take.

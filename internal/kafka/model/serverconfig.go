@@ -13,20 +13,13 @@ const (
 	scramJaas       = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 )
 
-// principalMapping keeps the names of the cluster's own machinery out of the
-// reach of clients. Super users are the DNs with O=io.strimzi; they are checked
-// on the replication listener, whose certificates come from the cluster CA. On
-// client listeners, certificates come from an authority that others may also
-// sign with (a user's own, cert-manager's), so there a DN with that organization
-// becomes a principal that nobody is. Every other DN is kept as it is, so
-// CN=<user> stays User:CN=<user>.
+// principalMapping denies clients the names of super users, the DNs with O=io.strimzi. The replication
+// listener accepts these DNs, because the cluster CA issues the certificates there. Client listeners may trust
+// a CA of a user or of cert-manager, so they map these DNs to a reserved principal without permissions.
 //
-// Kafka applies the rules to the RFC 2253 form, in which a comma or plus inside
-// of a value is escaped; both of them separate attributes here. The rule does
-// not refuse the connection, because a principal shows up in logs and can be
-// denied in ACLs, and a mapping failure shows as a broken connection only.
-// Checked on a running Kafka 4.3.1: with the certificate of the operator, a topic
-// can be made on the replication listener and not on a client listener.
+// Every other DN is unchanged, so CN=<user> stays User:CN=<user>. Kafka matches the RFC 2253 form, in
+// which commas and pluses inside a value are escaped, and here both separate attributes. The connection
+// is not rejected: a principal appears in logs and ACLs, a failed mapping only as a broken connection.
 const principalMapping = `RULE:(?is)^((?:.*[,+])?O=io\.strimzi(?:[,+].*)?)$/reserved:$1/,DEFAULT`
 
 // Voter is a controller as controller.quorum.voters names it.

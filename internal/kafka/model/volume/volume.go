@@ -9,7 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/agent"
 )
 
-// ReadOnlyMode lets the pod's group read mounted keys, and nobody else.
+// ReadOnlyMode lets only the files' owner and the pod's group read mounted keys.
 const ReadOnlyMode int32 = 0o440
 
 // Secret is the volume name with every key of a Secret.

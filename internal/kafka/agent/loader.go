@@ -115,7 +115,7 @@ func (l *loader) overtaken() bool {
 	return err != nil || mounted.Publication.Revision > l.revision
 }
 
-// check asks now and then whether somebody else has changed what is loaded.
+// check regularly asks the server whether another client has changed its settings.
 func (l *loader) check(ctx context.Context, now time.Time) {
 	if now.Before(l.checked.Add(checkPause)) {
 		return
@@ -148,7 +148,7 @@ func (l *loader) report(outcome reload.Outcome) {
 		}
 	}
 	l.observer.Loaded(roles)
-	// Complete comes last: whoever reads it finds what became of the reload as well.
+	// Complete comes last: a report that contains it also contains the result of the reload.
 	if outcome.Complete {
 		defer l.observer.Complete(l.revision)
 	}

@@ -47,9 +47,9 @@ const (
 	// cluster share machines, and clients.
 	turnPause = 3500 * time.Millisecond
 	turns     = 3
-	// checkPause lies between questions whether the server still runs on the
-	// settings it had: somebody may change them, and a controller that starts has
-	// them only when it knows who leads.
+	// checkPause is the time between checks that the server still uses its settings. Another
+	// client may change them, and a controller that starts has them only when it knows the
+	// quorum's leader.
 	checkPause = 5 * time.Second
 	// firstRetry and lastRetry bound the pause after a reload that failed.
 	firstRetry = time.Second

@@ -48,7 +48,7 @@ const OpenListener publication.Role = "open-9096"
 type ClusterSpec struct {
 	// KafkaHome holds Kafka's jars in libs.
 	KafkaHome string
-	// Network is the first three numbers of loopback addresses that nobody else
+	// Network is the first three numbers of loopback addresses that no other test
 	// uses, for example 127.83.1; node n listens on <Network>.<n+1>.
 	Network string
 	// Nodes are the roles of each node; a node's id is its place.

@@ -15,7 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/mtls"
 )
 
-// closedPort is one that nobody listens on.
+// closedPort is a port that no process listens on.
 const closedPort = "1"
 
 // Admin opens a client of the cluster that is closed with the test.

@@ -17,7 +17,7 @@ type Client struct {
 	conns  map[publication.Role]*wire.Conn
 }
 
-// NewClient makes a client; it connects to nobody yet.
+// NewClient creates a client without connections.
 func NewClient(server Server) *Client {
 	return &Client{server: server, conns: map[publication.Role]*wire.Conn{}}
 }

@@ -128,11 +128,9 @@ func readSettings(resource kmsg.DescribeConfigsResponseResource, into map[string
 
 func (c *Client) resource() string { return strconv.Itoa(int(c.server.NodeID)) }
 
-// Alter makes the changes. When it returns without an error they stand in the
-// metadata, and the server applies them a moment later. A broker tries stores before
-// it hands a change on, and refuses what it cannot load with an InvalidError; then
-// nothing has changed. A controller does not look into stores. After any other error
-// nobody knows.
+// Alter makes the changes. Without an error they are in the metadata, and the server applies
+// them a moment later. An InvalidError means that a broker has tested a store and cannot load it,
+// and that nothing has changed; a controller tests none. After other errors the outcome is unknown.
 func (c *Client) Alter(ctx context.Context, changes []Change) error {
 	if err := c.alter(ctx, c.alteration(changes)); err != nil {
 		return fmt.Errorf("setting: %w", err)

@@ -153,7 +153,7 @@ func (p *Peer) present() (stores.Peer, error) {
 	return p.loaded, nil
 }
 
-// Credentials are what a new connection to a node presents, and whom it trusts.
+// Credentials are what a new connection to a node presents and trusts.
 func (p *Peer) Credentials(context.Context) (mtls.Credentials, error) {
 	loaded, err := p.present()
 	if err != nil {

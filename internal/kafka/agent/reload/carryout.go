@@ -141,8 +141,8 @@ func (r *Reloader) look(ctx context.Context, expectations []expectation, mounted
 	return r.compare(ctx, expectations, settings, mounted)
 }
 
-// lose forgets what the listeners have loaded: they were told to load something
-// else, and nobody knows whether they have.
+// lose forgets what the listeners have loaded: they were configured with other stores,
+// and it is unknown whether they have loaded them.
 func (r *Reloader) lose(expectations []expectation) {
 	for _, e := range expectations {
 		r.states[e.listener.Name] = State{Dynamic: r.states[e.listener.Name].Dynamic}

@@ -65,9 +65,9 @@ func freeSlot(directory string, listener publication.Role, kind stores.Kind, set
 	return free
 }
 
-// forgetting plans to delete the settings of earlier reloads, so that the server
-// falls back to what it was started with. A listener whose settings name another
-// file than a slot is somebody else's to deal with.
+// forgetting plans to delete the settings of earlier reloads, so that the server falls
+// back to what it was started with. It leaves out a listener whose settings name another
+// file than a slot, because another client made them.
 func forgetting(directory string, started []stores.Listener, settings map[string]local.Setting) plan {
 	var p plan
 	for _, l := range started {

@@ -93,7 +93,7 @@ func (r *Reloader) conclude(wanted stores.Listener, seen sight, settings map[str
 	after := State{Chain: seen.Chain, Dynamic: isDynamic(wanted.Name, settings)}
 	current, _ := r.current(wanted.Name, settings)
 	if !seen.Asks {
-		// It does not tell whom it would accept, and refuses nobody by it.
+		// It neither names the CAs that it trusts nor rejects clients by them.
 		after.Trusts = current
 		return after
 	}

@@ -56,7 +56,7 @@ type Reloader struct {
 	// proven, several while it may be on its way from one to another, none before its
 	// settings were read.
 	held map[publication.Role][][]*x509.Certificate
-	// leaves are those that listeners can be offered, to see whom they trust.
+	// leaves are those that listeners can be offered, to see which CAs they trust.
 	leaves []stores.Identity
 	// locations are the effective values of settings when they were last read.
 	locations map[string]string
@@ -159,8 +159,8 @@ func isEarly(err error) bool {
 	return early
 }
 
-// Check asks whether the server still runs on the settings it had, and forgets
-// what its listeners have loaded if not: somebody else has changed them.
+// Check reports whether the server still has the settings of the last check. If another
+// client has changed them, Check forgets what the listeners have loaded.
 func (r *Reloader) Check(ctx context.Context) (same bool, err error) {
 	before := maps.Clone(r.locations)
 	if _, err := r.settings(ctx, r.started); err != nil {

@@ -13,9 +13,9 @@ import (
 // State is what a listener of the running server has loaded, as far as that is
 // known.
 type State struct {
-	// Chain is what it presents, the leaf first; empty when nobody knows.
+	// Chain is what it presents, the leaf first; empty when that is unknown.
 	Chain []*x509.Certificate
-	// Trusts is what it accepts peers by; empty when nobody knows.
+	// Trusts is what it accepts peers by; empty when that is unknown.
 	Trusts []*x509.Certificate
 	// Dynamic is true when settings of a reload stand in the metadata.
 	Dynamic bool

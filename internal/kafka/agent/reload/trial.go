@@ -35,7 +35,7 @@ type trial struct {
 // verdict is what a listener said to a leaf.
 type verdict struct {
 	accepted bool
-	// unknown is why nobody knows, nil when it is known.
+	// unknown is why the verdict is unknown, nil when it is known.
 	unknown error
 }
 
@@ -60,8 +60,8 @@ func (t *trial) prove(anchors []*x509.Certificate) error {
 	return nil
 }
 
-// matters reports whether a leaf has to tell if the anchor is loaded. One whose
-// subject is not named is not; of an expired one nobody has a valid leaf.
+// matters reports whether a leaf has to show if the anchor is loaded. An anchor whose
+// subject is not named is not loaded, and an expired one has no valid leaf.
 func (t *trial) matters(anchor *x509.Certificate) bool {
 	return !t.now.After(anchor.NotAfter) &&
 		slices.ContainsFunc(t.named, func(subject []byte) bool { return bytes.Equal(subject, anchor.RawSubject) })
@@ -98,9 +98,8 @@ func has(anchors []*x509.Certificate, anchor *x509.Certificate) bool {
 	return slices.ContainsFunc(anchors, func(a *x509.Certificate) bool { return pki.KeyIDOf(a) == pki.KeyIDOf(anchor) })
 }
 
-// try begins a trial of a listener that was seen. Where the server runs on a file
-// that nobody here has written, or on another than the names say, it may have
-// loaded anything.
+// try begins a trial of a listener that was seen. The listener may have loaded anything if
+// this reloader has not written its file, or if the named subjects are not the file's.
 func (r *Reloader) try(ctx context.Context, listener publication.Role, seen local.Seen, settings map[string]local.Setting) *trial {
 	held := slices.Clone(r.held[listener])
 	if current, ours := r.current(listener, settings); !ours || !accepts(seen.Authorities, current) {
@@ -175,8 +174,8 @@ func (r *Reloader) holds(listener publication.Role) {
 	}
 }
 
-// current is what stands in the file that a listener's trust store is loaded from;
-// false when nobody here has written it.
+// current is the content of the file that a listener's trust store is loaded from;
+// false when this reloader has not written it.
 func (r *Reloader) current(listener publication.Role, settings map[string]local.Setting) ([]*x509.Certificate, bool) {
 	current, ours := r.files[settings[stores.TrustStore().LocationSetting(listener)].Effective]
 	return current, ours

@@ -1,4 +1,4 @@
-// Package reporttest is what every agent has to fulfil when it tells what its server
-// runs on, the stand-in like a real one beside a real Kafka: whoever tests the operator
-// against the stand-in relies on it.
+// Package reporttest tests the reports of an agent about the certificates that its server
+// uses. A real agent beside a real Kafka and the stand-in must both pass it, because tests
+// of the operator run against the stand-in.
 package reporttest

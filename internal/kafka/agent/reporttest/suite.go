@@ -21,15 +21,15 @@ const (
 	settlePause = 100 * time.Millisecond
 )
 
-// Subject is a node that is broker and controller, as it was first started. Nobody else
-// publishes to it.
+// Subject is a node that is broker and controller, as it was first started. Only the
+// suite publishes to it.
 type Subject struct {
 	// Report asks the agent.
 	Report func(ctx context.Context) (publication.Report, error)
 	// Name is that of the node, and of the files with its leaf.
 	Name string
 	// Names are those that its leaf has to bear, and Signer has signed it: all listeners
-	// of the cluster's own domain trust that, and nobody else.
+	// of the cluster's own domain trust only that.
 	Names  []string
 	Signer pki.Authority
 	// Cluster are the listeners of that domain, and Clients one that belongs to another.

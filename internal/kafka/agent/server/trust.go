@@ -12,7 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )
 
-// FacingFunc returns what the agent presents and whom it answers now.
+// FacingFunc returns what the agent presents and which clients it accepts now.
 type FacingFunc func() (stores.Facing, error)
 
 // TLSConfig makes a configuration that asks facing for every handshake; see the function

@@ -15,7 +15,7 @@ import (
 // metaFile is the file by which Kafka recognises a formatted data directory.
 const metaFile = "meta.properties"
 
-// Owner is to whom data directories must belong.
+// Owner is the node that data directories must belong to.
 type Owner struct {
 	ClusterID string
 	NodeID    int32
@@ -36,7 +36,7 @@ func (e *ForeignError) Error() string {
 }
 
 // NeedsFormat reports whether any of the data directories is unformatted. The
-// error is a ForeignError if one of them belongs to somebody else.
+// error is a ForeignError if one of them belongs to another node or cluster.
 func NeedsFormat(directories []string, owner Owner) (bool, error) {
 	unformatted := false
 	for _, directory := range directories {

@@ -8,7 +8,7 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// Facing is what the agent's own server presents, and whom it answers.
+// Facing is what the agent's own server presents, and which clients it accepts.
 type Facing struct {
 	Revision int64
 	Identity Identity
@@ -23,9 +23,9 @@ func (f Facing) Report() publication.RoleReport {
 	return publication.RoleReportOf(f.Identity.Chain, f.Trusts)
 }
 
-// Face reads what the agent's own server needs. Unlike a Kafka listener it does
-// not wait for every anchor: an anchor that is not mounted verifies nobody yet,
-// and whoever the others verify gets an answer.
+// Face reads what the agent's own server needs. Unlike a Kafka listener it does not wait
+// for every anchor: one that is not mounted verifies no client yet, and clients that the
+// others verify are answered.
 func Face(m Mounted) (Facing, error) {
 	w := &waiting{}
 	config := w.config(m)

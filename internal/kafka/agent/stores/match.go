@@ -29,7 +29,7 @@ type Matched struct {
 	Proofs []Identity
 }
 
-// Listener is what one TLS listener is to present and whom it is to trust.
+// Listener is what one TLS listener is to present and to trust.
 type Listener struct {
 	Name     publication.Role
 	Identity Identity

@@ -38,7 +38,7 @@ const (
 )
 
 // Anchors reads every certificate of a mounted trust directory, by fingerprint.
-// An entry that cannot be read is left out: it is missing, if anybody names it.
+// An entry that cannot be read is left out. A publication that names it finds it missing.
 func Anchors(directory Directory) map[string]*x509.Certificate {
 	anchors := map[string]*x509.Certificate{}
 	for name, data := range directory {

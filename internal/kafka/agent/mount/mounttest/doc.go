@@ -1,3 +1,3 @@
-// Package mounttest is what every kubelet has to fulfil whose volumes a mount.Reader
-// reads, the stand-in like a real one: whoever tests against the stand-in relies on it.
+// Package mounttest tests a kubelet whose volumes a mount.Reader reads. A real kubelet and
+// the stand-in must both pass it, because other tests run against the stand-in.
 package mounttest

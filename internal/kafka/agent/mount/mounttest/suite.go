@@ -39,7 +39,7 @@ func (v Volume) of(mounted stores.Mounted) stores.Directory {
 	}
 }
 
-// Subject is a running pod with its volumes. Nobody else changes what they show.
+// Subject is a running pod with its volumes. Only the suite changes their content.
 type Subject struct {
 	// Store gives the object of a volume other entries, by one write, beside those that it
 	// has. One that was deleted is made again, with all that it had.

@@ -53,7 +53,7 @@ func (b *bench) leaf(t *testing.T, by pki.Authority) stores.Identity {
 	return agenttest.Leaf(t, by, "my-cluster-kafka", time.Now(), b.Names...)
 }
 
-// client is somebody whom the listener accepted when it was started.
+// client is a client certificate that the listener accepted when it was started.
 func (b *bench) client(t *testing.T, listener publication.Role) stores.Identity {
 	t.Helper()
 	return agenttest.Leaf(t, b.Signers[listener], "client", time.Now())

@@ -1,4 +1,3 @@
-// Package reloadtest is what every server that a reload.Reloader works on has to
-// fulfil, the stand-in like a real Kafka: whoever tests reloads against the stand-in
-// relies on it.
+// Package reloadtest tests a server that a reload.Reloader works on. A real Kafka and the
+// stand-in must both pass it, because tests of reloads run against the stand-in.
 package reloadtest

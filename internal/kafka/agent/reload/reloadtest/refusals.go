@@ -27,7 +27,7 @@ func unreadableIsRefused(t *testing.T, b *bench) {
 func strangersAreRefused(t *testing.T, b *bench) {
 	started := b.Started[b.Internal]
 	stranger := b.leaf(t, b.other)
-	b.isRefused(t, "a leaf that nobody trusts yet", b.keyStore(t, b.Internal, stranger))
+	b.isRefused(t, "a leaf that no listener trusts yet", b.keyStore(t, b.Internal, stranger))
 	b.isRefused(t, "trust that does not accept the leaf", b.trustStore(t, b.Internal, b.other.Certificate()))
 	b.isRefused(
 		t, "a leaf and its trust, which the leaf of before does not share",

@@ -17,8 +17,8 @@ const (
 	settlePause = 100 * time.Millisecond
 )
 
-// Subject is a running server that is broker and controller. Nobody else changes its
-// settings.
+// Subject is a running server that is broker and controller. Only the suite changes
+// its settings.
 type Subject struct {
 	reload.Server
 
@@ -54,7 +54,7 @@ func Run(t *testing.T, factory func(t *testing.T) Subject) {
 	for name, check := range map[string]func(*testing.T, *bench){
 		"a start loads what its files hold":                                           startLoadsItsFiles,
 		"settings tell what is in effect and what stands in the metadata":             settingsTellBoth,
-		"a setting that nobody has made is not in the answer":                         unsetIsNotTold,
+		"a setting that was not made is not in the answer":                            unsetIsNotTold,
 		"a key store is loaded as its file is when it is set":                         keyStoreIsLoaded,
 		"a trust store is loaded as its file is when it is set":                       trustStoreIsLoaded,
 		"several stores are loaded by one request":                                    severalAreLoaded,
@@ -64,8 +64,8 @@ func Run(t *testing.T, factory func(t *testing.T) Subject) {
 		"stores that do not go with those of before are refused between brokers":      strangersAreRefused,
 		"a broker tries the stores of the controller beside it as well":               brokerTriesForItsController,
 		"a setting that is deleted is replaced by the file of the start":              deletedFallsBack,
-		"a listener names whom it accepts, and refuses anybody else":                  othersAreRefused,
-		"a listener that asks for no certificate names nobody and refuses nobody":     openAcceptsAll,
+		"a listener names the CAs that it trusts, and rejects other clients":          othersAreRefused,
+		"a listener that asks for no certificate names no CA and rejects no client":   openAcceptsAll,
 		"settings outlive the process, and the next one reads the files as they are":  settingsOutliveTheProcess,
 		"a file that is gone at a start takes all settings with it":                   goneFileDropsAll,
 	} {

@@ -11,10 +11,9 @@ import (
 // method takes its own deadline from the client's options when the context has
 // none that is earlier.
 //
-// Errors are UnreachableError when nobody answered in time, UntrustedError when
-// somebody answered and could not prove to belong to the cluster, RefusedError
-// when Kafka does not accept or does not authorize the operator, and otherwise
-// wrap *kerr.Error, Kafka's own.
+// Errors are UnreachableError when no node answered in time, and UntrustedError when the
+// answering side could not prove that it belongs to the cluster. They are RefusedError when
+// Kafka does not accept or authorize the operator, and otherwise wrap Kafka's *kerr.Error.
 type Client interface {
 	Observer
 	Actor
@@ -82,7 +81,7 @@ type Creation struct {
 
 // The errors of a connection; see Client.
 type (
-	// UnreachableError says that nobody answered in time.
+	// UnreachableError says that no node answered in time.
 	UnreachableError = mtls.UnreachableError
 	// UntrustedError says that the answering side is not who it should be.
 	UntrustedError = mtls.UntrustedError

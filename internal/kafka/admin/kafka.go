@@ -44,8 +44,8 @@ type Options struct {
 	// are none the quorum is asked for through a broker, which knows no more than
 	// the controllers it can reach.
 	Controllers []string
-	// Leaving are addresses of brokers that are to go. Nobody is asked there first, but as
-	// long as they run the others may name them.
+	// Leaving are addresses of brokers that are to be removed. They are no bootstrap servers,
+	// but other brokers may name them while they run.
 	Leaving []string
 	// Domain is that of all brokers, such as that of their headless Service: who does not know the
 	// brokers one by one takes every host in it for one of them. It may be empty.
@@ -87,7 +87,7 @@ type Kafka struct {
 
 var _ Client = (*Kafka)(nil)
 
-// Open makes a client. It connects to nobody yet.
+// Open creates a client without connections.
 func Open(options Options) (*Kafka, error) {
 	if len(options.Brokers) == 0 {
 		return nil, errNoBroker

@@ -66,7 +66,7 @@ func readMinimums(ctx context.Context, broker kmsg.Requestor, topics []string, i
 	}
 	for _, resource := range resp.Resources {
 		if !missing[resource.ResourceName] {
-			continue // nobody has asked for it, or it was told already
+			continue // it was not asked for, or it was answered already
 		}
 		delete(missing, resource.ResourceName)
 		if resource.ErrorCode == kerr.UnknownTopicOrPartition.Code {

@@ -11,7 +11,7 @@ func (g Group) ServiceAccount(at Place) *coreac.ServiceAccountApplyConfiguration
 	return coreac.ServiceAccount(g.Name(), at.Namespace).WithLabels(at.Labels).WithOwnerReferences(at.Owner)
 }
 
-// Role renders what the pods may do. Whoever applies it must have these rights.
+// Role renders what the pods may do. The operator must have these permissions to apply it.
 func (g Group) Role(at Place) *rbacac.RoleApplyConfiguration {
 	role := rbacac.Role(g.Name(), at.Namespace).WithLabels(at.Labels).WithOwnerReferences(at.Owner)
 	for _, rule := range g.Rules() {

@@ -24,9 +24,8 @@ func decide(s Snapshot, table []gate) Decision {
 		}
 	}
 	if v.intent == intentUndone && !d.actsOn(s.Disruption.UID) {
-		// The pod of the record is alive and untouched, and its turn is over.
-		// Forgetting it first means that nobody else is disrupted in the same
-		// pass in which a deletion might still be on its way.
+		// The pod of the record is unchanged, and it is not disrupted now. Its deletion might
+		// still be on its way, so this reconcile only clears the record and disrupts no other pod.
 		d.Settled, d.Act = true, nil
 	}
 	return d

@@ -22,7 +22,7 @@ type Decision struct {
 // ActKind says what is done to a pod.
 type ActKind string
 
-// The kinds of acts. Both delete the pod; after a removal nobody makes it again.
+// The kinds of acts. Both delete the pod; after a removal it is not recreated.
 const (
 	Restart ActKind = "Restart"
 	Remove  ActKind = "Remove"
@@ -42,7 +42,7 @@ type Act struct {
 	Recovery bool
 }
 
-// Blocker says which gate refuses to disrupt which node, and whom it waits for.
+// Blocker says which gate refuses to disrupt which node, and what it waits for.
 type Blocker struct {
 	Gate GateName
 	// Node is the node that is refused.
@@ -51,7 +51,7 @@ type Blocker struct {
 	Who string
 	// Message is one sentence for people, stable between passes.
 	Message string
-	// Since is when that state began; zero when nobody knows.
+	// Since is when that state began; zero when that is unknown.
 	Since time.Time
 }
 
@@ -84,7 +84,7 @@ const (
 	// GateEvidence: the agents answered.
 	GateEvidence GateName = "EvidenceKnown"
 	// GateNotStarting: the pod is neither recovering its logs nor in the first
-	// minutes of a start that nobody can look into.
+	// minutes of a start whose agent does not answer.
 	GateNotStarting GateName = "NotStarting"
 	// GateControllersFirst: no controller waits for its restart.
 	GateControllersFirst GateName = "ControllersFirst"

@@ -7,8 +7,8 @@
 //
 //	d := rollout.Decide(snapshot)   // at most one act, and who is refused by what
 //
-// Whoever gives a reason means now: what may wait for a maintenance window is kept
-// back by him.
+// A reason takes effect immediately. Callers hold back anything that may wait for a
+// maintenance window.
 //
 // A pod that works is disrupted only when all others are there, ready and caught
 // up, when the quorum survives without it, and when every partition keeps its

@@ -69,7 +69,7 @@ func refuseSecond(v *view, n *Node) (Blocker, bool) {
 	}, true
 }
 
-// refuseWhileAbsent: one pod at a time, whoever took the other one away.
+// refuseWhileAbsent: one pod at a time, whatever deleted the other one.
 func refuseWhileAbsent(v *view, n *Node) (Blocker, bool) {
 	other, more, found := otherThan(v.absent, n)
 	if !found {

@@ -47,9 +47,9 @@ func refuseQuorumBroken(v *view, n *Node) (Blocker, bool) {
 	return quorumBlocker("no controller reports the state of the quorum, which may need " + n.PodName + ": " + checkControllers)
 }
 
-// refuseMajority projects the quorum after the act. A single voter has nobody to
-// wait for; of two, the other one must be caught up, which leaves no majority for
-// a moment but loses nothing.
+// refuseMajority projects the quorum after the act. A single voter has no other to wait
+// for. Of two voters the other one must be caught up: for a moment there is no majority,
+// but nothing is lost.
 func refuseMajority(v *view, n *Node) (Blocker, bool) {
 	left, voters := v.quorumLeft(n.ID)
 	if voters == 1 && v.quorum.Voters[0].ID == n.ID {

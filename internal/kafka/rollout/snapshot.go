@@ -69,7 +69,7 @@ type Pod struct {
 	// StuckReason is Kubernetes' word for it: CrashLoopBackOff,
 	// ImagePullBackOff, InvalidImageName, Unschedulable and the like.
 	StuckReason string
-	// Since is when the pod entered State; zero when nobody knows.
+	// Since is when the pod entered State; zero when that is unknown.
 	Since time.Time
 }
 

@@ -34,7 +34,7 @@ func NewUsers() *Users {
 	return &Users{held: map[string]principal.Held{}, passwords: map[string]string{}, authorizes: true}
 }
 
-// Hold replaces what is held for a user, as somebody else does.
+// Hold replaces what is held for a user, as another client does.
 func (u *Users) Hold(user string, held principal.Held) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -1,3 +1,3 @@
-// Package admintest is what every admin.Client has to fulfil, the fake like the
-// one of a real Kafka: whoever tests against the fake relies on it.
+// Package admintest tests an admin.Client. The client of a real Kafka and the fake must
+// both pass it, because other tests run against the fake.
 package admintest

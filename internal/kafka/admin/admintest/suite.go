@@ -185,7 +185,7 @@ func partitionsAreFound(t *testing.T, s Subject) {
 		}
 	}
 	if held != len(partitions) {
-		t.Errorf("%d partitions are held by somebody, want %d", held, len(partitions))
+		t.Errorf("%d partitions are held by a broker, want %d", held, len(partitions))
 	}
 	order := func(a, b admin.Partition) int {
 		if a.Topic == b.Topic {

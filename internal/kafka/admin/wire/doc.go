@@ -1,7 +1,6 @@
-// Package wire sends single Kafka requests over a connection somebody else
-// opened. It is for the two cases where a Kafka client is too much: an agent
-// that asks its own node whether it serves yet, and a controller, which answers
-// no metadata request and therefore is no bootstrap server for a client.
+// Package wire sends single Kafka requests over a connection that the caller has
+// opened. An agent queries its own node with it, without a whole Kafka client. It also
+// queries controllers, which are no bootstrap servers: they answer no metadata requests.
 //
-// It negotiates nothing: the request's version is the caller's choice.
+// It negotiates nothing: the caller chooses the request's version.
 package wire

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/e2e/harness/openssl"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
@@ -46,10 +47,10 @@ func (w Watchers) Only(name, listener string, authority *x509.Certificate) (prob
 	}
 	return probe.Watch{
 		Name: name, Identity: probe.Identity{Listener: on},
-		By: func(ctx context.Context, node reach.Node) (probe.Presented, error) {
+		By: func(ctx context.Context, node reach.Node) (observe.Presented, error) {
 			bounded, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
-			return probe.Presented{}, client.Connect(bounded, addressOf(node, on))
+			return observe.Presented{}, client.Connect(bounded, addressOf(node, on))
 		},
 	}, nil
 }

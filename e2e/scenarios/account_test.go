@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/report"
 )
 
@@ -181,7 +182,7 @@ func (r *turning) within(bound time.Duration) {
 }
 
 // awayTogether is when two nodes were away at the same time, and zero if they never were.
-func awayTogether(one, two probe.NodeLog) time.Time {
+func awayTogether(one, two observe.Log) time.Time {
 	for _, a := range timesAway(one) {
 		for _, b := range timesAway(two) {
 			if a.From.Before(b.To) && b.From.Before(a.To) {
@@ -193,8 +194,8 @@ func awayTogether(one, two probe.NodeLog) time.Time {
 }
 
 // timesAway are the times from when a node had no pod with an address until it was ready again.
-func timesAway(node probe.NodeLog) []probe.NodeState {
-	var all []probe.NodeState
+func timesAway(node observe.Log) []observe.State {
+	var all []observe.State
 	isAway := false
 	for _, state := range node.States {
 		isAway = !state.Ready && (isAway || !state.Up)

@@ -4,20 +4,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 )
 
 func TestNodesThatWereAwayTogetherAreFound(t *testing.T) {
 	begun := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
-	log := func(states ...probe.NodeState) probe.NodeLog {
+	log := func(states ...observe.State) observe.Log {
 		for i := range states {
 			states[i].From, states[i].To = begun.Add(time.Duration(i)*time.Second), begun.Add(time.Duration(i+1)*time.Second)
 		}
-		return probe.NodeLog{States: states}
+		return observe.Log{States: states}
 	}
-	ready, gone, starting, slow := probe.NodeState{Up: true, Ready: true}, probe.NodeState{}, probe.NodeState{Up: true}, probe.NodeState{Up: true}
+	ready, gone, starting, slow := observe.State{Up: true, Ready: true}, observe.State{}, observe.State{Up: true}, observe.State{Up: true}
 	for name, c := range map[string]struct {
-		one, two probe.NodeLog
+		one, two observe.Log
 		together bool
 	}{
 		"one after the other":               {log(ready, gone, starting, ready, ready), log(ready, ready, ready, gone, starting), false},

@@ -2,11 +2,8 @@ package probe
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 )
 
@@ -85,16 +83,16 @@ func (i Identity) Connect(ctx context.Context, network Network, address string) 
 
 // Check opens a fresh connection and completes a request on it. It returns what
 // the server presented, if it came that far.
-func (i Identity) Check(ctx context.Context, network Network, address string) (Presented, error) {
+func (i Identity) Check(ctx context.Context, network Network, address string) (observe.Presented, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := i.Connect(ctx, network, address)
 	if err != nil {
-		return presentedIn(err), err
+		return observe.PresentedIn(err), err
 	}
 	closed := context.AfterFunc(ctx, func() { _ = conn.Close() }) // unblocks Ask
 	defer closed()
-	shown := presentedBy(conn)
+	shown := observe.PresentedBy(conn)
 	err = Ask(conn)
 	_ = conn.Close() // the answer is all that was wanted
 	if err != nil {
@@ -123,50 +121,6 @@ func Ask(conn io.ReadWriter) error {
 		return fmt.Errorf("reading answer: %w", err)
 	}
 	return nil
-}
-
-// Presented is what a node showed in a handshake.
-type Presented struct {
-	// Leaf is the SHA-256 of the leaf's DER in lower-case hex; empty if the
-	// handshake did not come so far.
-	Leaf string `json:"leaf,omitempty"`
-	// Authority is the identifier of the key that signed the leaf (the leaf's
-	// authority key identifier), in lower-case hex.
-	Authority string `json:"authority,omitempty"`
-	// Issuer is the common name of the leaf's issuer, for people.
-	Issuer string `json:"issuer,omitempty"`
-	// Chain counts the certificates beside the leaf.
-	Chain    int       `json:"chain,omitempty"`
-	NotAfter time.Time `json:"notAfter,omitzero"`
-}
-
-func presentedBy(conn net.Conn) Presented {
-	if secured, ok := conn.(*tls.Conn); ok {
-		return presented(secured.ConnectionState().PeerCertificates)
-	}
-	return Presented{}
-}
-
-func presentedIn(err error) Presented {
-	if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return presented(unverified.UnverifiedCertificates)
-	}
-	return Presented{}
-}
-
-func presented(chain []*x509.Certificate) Presented {
-	if len(chain) == 0 {
-		return Presented{}
-	}
-	leaf := chain[0]
-	fingerprint := sha256.Sum256(leaf.Raw)
-	return Presented{
-		Leaf:      hex.EncodeToString(fingerprint[:]),
-		Authority: hex.EncodeToString(leaf.AuthorityKeyId),
-		Issuer:    leaf.Issuer.CommonName,
-		Chain:     len(chain) - 1,
-		NotAfter:  leaf.NotAfter,
-	}
 }
 
 // notConnected tells the Kafka client that no connection came about. What it does

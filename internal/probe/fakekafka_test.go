@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 )
@@ -149,8 +150,8 @@ func TestAnHonestClusterLosesNothing(t *testing.T) {
 }
 
 // watched is what the first watch has counted in a phase, on all nodes.
-func watched(s probe.Snapshot, phase string) probe.Tally {
-	var total probe.Tally
+func watched(s probe.Snapshot, phase string) observe.Tally {
+	var total observe.Tally
 	for _, node := range s.Watches[0].Nodes {
 		total.Accepted += node.Phases[phase].Accepted
 		total.Refused += node.Phases[phase].Refused
@@ -165,11 +166,11 @@ func TestAWatchOfAnotherProgramIsCountedByNodeAndPhase(t *testing.T) {
 	var refusing atomic.Bool
 	err := running.Watch(probe.Watch{
 		Name: "other", Identity: probe.Identity{Listener: probe.Listener{Name: "tls", Port: 9093, TLS: true}},
-		By: func(_ context.Context, node reach.Node) (probe.Presented, error) {
+		By: func(_ context.Context, node reach.Node) (observe.Presented, error) {
 			if refusing.Load() && node.Name == "fake-1" {
-				return probe.Presented{}, &verdict.Error{Verdict: verdict.Refused, Reason: verdict.AlertUnknownCA}
+				return observe.Presented{}, &verdict.Error{Verdict: verdict.Refused, Reason: verdict.AlertUnknownCA}
 			}
-			return probe.Presented{}, nil
+			return observe.Presented{}, nil
 		},
 	})
 	if err != nil {
@@ -274,8 +275,8 @@ func TestAClientMakesFreshConnectionsByAnotherWay(t *testing.T) {
 	t.Parallel()
 	kafka := startFakeKafka(t)
 	options := kafka.shared("one")
-	options.Clients[0].By = func(context.Context, reach.Node) (probe.Presented, error) {
-		return probe.Presented{}, &verdict.Error{Verdict: verdict.Refused, Reason: verdict.AlertUnknownCA}
+	options.Clients[0].By = func(context.Context, reach.Node) (observe.Presented, error) {
+		return observe.Presented{}, &verdict.Error{Verdict: verdict.Refused, Reason: verdict.AlertUnknownCA}
 	}
 	running := startProbe(t, options)
 	awaitSnapshot(t, running, func(s probe.Snapshot) bool { return s.Clients[0].TLSFailures[verdict.AlertUnknownCA] > 0 })

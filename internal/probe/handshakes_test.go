@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/keyturn/keyturn/internal/probe/reach"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 )
 
@@ -26,23 +26,23 @@ func TestABrokenHandshakeIsARefusalOnlyWhenItRepeats(t *testing.T) {
 	reset, gone := fmt.Errorf("handshake: %w", io.EOF), syscall.ECONNREFUSED
 	cases := map[string]struct {
 		errors []error
-		want   Tally
+		want   observe.Tally
 	}{
 		"a server that stops breaks off one and is gone": {
 			errors: []error{nil, reset, gone, gone, nil},
-			want:   Tally{Accepted: 2, Interrupted: 1, Unreachable: 2},
+			want:   observe.Tally{Accepted: 2, Interrupted: 1, Unreachable: 2},
 		},
 		"two servers that stop one after the other": {
 			errors: []error{reset, nil, reset, gone, reset, nil},
-			want:   Tally{Accepted: 2, Interrupted: 3, Unreachable: 1},
+			want:   observe.Tally{Accepted: 2, Interrupted: 3, Unreachable: 1},
 		},
 		"a server that breaks off every one refuses from the third on": {
 			errors: []error{reset, reset, reset, reset},
-			want:   Tally{Interrupted: 2, Refused: 2},
+			want:   observe.Tally{Interrupted: 2, Refused: 2},
 		},
 		"a refusal needs no repetition": {
 			errors: []error{refusal()},
-			want:   Tally{Refused: 1},
+			want:   observe.Tally{Refused: 1},
 		},
 	}
 	for name, c := range cases {
@@ -50,10 +50,10 @@ func TestABrokenHandshakeIsARefusalOnlyWhenItRepeats(t *testing.T) {
 			t.Parallel()
 			h := newHandshakes()
 			for i, err := range c.errors {
-				h.fresh("node-0", second(i), Presented{}, err)
+				h.fresh("node-0", second(i), observe.Presented{}, err)
 			}
 			nodes, reasons, failures := h.record()
-			if diff := cmp.Diff(c.want, sum(nodes)); diff != "" {
+			if diff := cmp.Diff(c.want, observe.Sum(nodes)); diff != "" {
 				t.Errorf("tally (-want +got):\n%s", diff)
 			}
 			var refused uint64
@@ -71,7 +71,7 @@ func TestNodesAreJudgedApart(t *testing.T) {
 	t.Parallel()
 	h := newHandshakes()
 	for i := range 6 {
-		h.fresh(fmt.Sprintf("node-%d", i), second(i), Presented{}, io.EOF)
+		h.fresh(fmt.Sprintf("node-%d", i), second(i), observe.Presented{}, io.EOF)
 		h.data(fmt.Sprintf("node-%d", i), second(i), io.EOF)
 	}
 	if _, reasons, _ := h.record(); len(reasons) != 0 {
@@ -82,7 +82,7 @@ func TestNodesAreJudgedApart(t *testing.T) {
 func TestSpansJoinWhatStaysTheSame(t *testing.T) {
 	t.Parallel()
 	h := newHandshakes()
-	old, next := Presented{Leaf: "aa", Issuer: "old"}, Presented{Leaf: "bb", Issuer: "new"}
+	old, next := observe.Presented{Leaf: "aa", Issuer: "old"}, observe.Presented{Leaf: "bb", Issuer: "new"}
 	h.setPhase("before")
 	h.fresh("node-0", second(0), old, nil)
 	h.fresh("node-0", second(1), old, nil)
@@ -90,10 +90,10 @@ func TestSpansJoinWhatStaysTheSame(t *testing.T) {
 	h.fresh("node-0", second(2), next, nil)
 	h.fresh("node-0", second(3), next, refusal())
 	nodes, _, failures := h.record()
-	want := []NodeWatch{{
+	want := []observe.Watch{{
 		Node:   "node-0",
-		Phases: map[string]Tally{"before": {Accepted: 2}, "after": {Accepted: 1, Refused: 1}},
-		Spans: []Span{
+		Phases: map[string]observe.Tally{"before": {Accepted: 2}, "after": {Accepted: 1, Refused: 1}},
+		Spans: []observe.Span{
 			{From: second(0), To: second(1), Verdict: verdict.Accepted, Presented: old, Count: 2},
 			{From: second(2), To: second(2), Verdict: verdict.Accepted, Presented: next, Count: 1},
 			{From: second(3), To: second(3), Verdict: verdict.Refused, Reason: verdict.NoTrust, Presented: next, Count: 1},
@@ -110,16 +110,16 @@ func TestSpansJoinWhatStaysTheSame(t *testing.T) {
 func TestRecordsOfAFlappingNodeStayBounded(t *testing.T) {
 	t.Parallel()
 	h := newHandshakes()
-	const flaps = 3 * maxSpans
+	const flaps = 3 * observe.MaxSpans
 	for i := range flaps {
 		var err error
 		if i%2 == 0 {
 			err = refusal()
 		}
-		h.fresh("node-0", second(i), Presented{}, err)
+		h.fresh("node-0", second(i), observe.Presented{}, err)
 	}
 	nodes, reasons, failures := h.record()
-	if len(nodes[0].Spans) != maxSpans || nodes[0].Dropped != flaps-maxSpans || len(failures) != maxFailures {
+	if len(nodes[0].Spans) != observe.MaxSpans || nodes[0].Dropped != flaps-observe.MaxSpans || len(failures) != maxFailures {
 		t.Errorf("%d spans, %d dropped, %d failures listed", len(nodes[0].Spans), nodes[0].Dropped, len(failures))
 	}
 	if reasons[verdict.NoTrust] != flaps/2 {
@@ -161,53 +161,3 @@ type broken struct {
 }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }
-
-func TestObserverCountsRestartsAndTimes(t *testing.T) {
-	t.Parallel()
-	up := func(uid string, restarts int32, ready bool) []reach.Node {
-		return []reach.Node{{Name: "node-0", UID: uid, Address: "10.0.0.1", Ready: ready, Restarts: restarts}}
-	}
-	cases := map[string]struct {
-		looks    [][]reach.Node
-		restarts int
-		states   []NodeState
-	}{
-		"nothing happens": {
-			looks:  [][]reach.Node{up("a", 2, true), up("a", 2, true)},
-			states: []NodeState{{From: second(0), To: second(1), Up: true, Ready: true}},
-		},
-		"a pod is replaced": {
-			looks:    [][]reach.Node{up("a", 0, true), {}, up("b", 0, false), up("b", 0, true)},
-			restarts: 1,
-			states: []NodeState{
-				{From: second(0), To: second(1), Up: true, Ready: true},
-				{From: second(1), To: second(2)},
-				{From: second(2), To: second(3), Up: true},
-				{From: second(3), To: second(3), Up: true, Ready: true},
-			},
-		},
-		"a pod is replaced between two looks": {
-			looks:    [][]reach.Node{up("a", 0, true), up("b", 0, true)},
-			restarts: 1,
-			states:   []NodeState{{From: second(0), To: second(1), Up: true, Ready: true}},
-		},
-		"a container dies twice in its pod": {
-			looks:    [][]reach.Node{up("a", 1, true), up("a", 3, true)},
-			restarts: 2,
-			states:   []NodeState{{From: second(0), To: second(1), Up: true, Ready: true}},
-		},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := &observer{nodes: map[string]*observed{}}
-			for i, nodes := range c.looks {
-				o.observe(nodes, second(i))
-			}
-			want := []NodeLog{{Node: "node-0", Restarts: c.restarts, States: c.states}}
-			if diff := cmp.Diff(want, o.logs()); diff != "" {
-				t.Errorf("log (-want +got):\n%s", diff)
-			}
-		})
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 )
 
@@ -134,7 +135,7 @@ type Options struct {
 	HandshakeInterval time.Duration
 	// Evidence asks a node what it trusts and presents; nil leaves that to what
 	// handshakes show.
-	Evidence EvidenceFunc
+	Evidence observe.EvidenceFunc
 	// Clock of all measurement; the real one when nil.
 	Clock clock.WithTicker
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
@@ -14,7 +15,7 @@ func (r Result) Overview(title string) timeline.Timeline {
 	line.Marks, line.Watches = nil, nil
 	for i := range line.Nodes {
 		line.Nodes[i].Bands = slices.DeleteFunc(line.Nodes[i].Bands, func(band timeline.Band) bool {
-			return band.Label != bandTrustsClients && band.Label != bandPresents
+			return band.Label != observe.BandTrusts+"clients" && band.Label != bandPresents
 		})
 	}
 	if len(line.Clients) > 0 {
@@ -25,7 +26,7 @@ func (r Result) Overview(title string) timeline.Timeline {
 
 // together adds up clients. The gap is the longest that any of them had.
 func together(clients []timeline.Client) timeline.Client {
-	all := timeline.Client{Name: count(len(clients), "client") + " together", Ok: true}
+	all := timeline.Client{Name: observe.Count(len(clients), "client") + " together", Ok: true}
 	for _, client := range clients {
 		all.Width = max(all.Width, client.Width)
 		all.Ok = all.Ok && client.Ok

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/keyturn/keyturn/internal/probe/ledger"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 )
 
 const (
@@ -30,7 +31,7 @@ type Probe struct {
 	started  time.Time
 	runners  []*runner
 	prepared *preparation
-	observer *observer
+	observer *observe.Observer
 
 	stopSending  context.CancelFunc
 	stopWatching context.CancelFunc
@@ -68,10 +69,7 @@ func Start(ctx context.Context, options Options) (*Probe, error) {
 	}
 	p := &Probe{
 		options: options, started: options.Clock.Now(), runners: runners, prepared: prepared,
-		observer: &observer{
-			network: options.Network, clock: options.Clock, evidence: options.Evidence,
-			nodes: map[string]*observed{},
-		},
+		observer: observe.New(options.Network.Nodes, options.Clock, options.Evidence),
 	}
 	p.run(ctx)
 	return p, nil
@@ -120,7 +118,7 @@ func (p *Probe) run(ctx context.Context) {
 		p.watching.Go(func() { r.receive(watch) })
 		p.startWatch(i, Watch{Identity: r.spec.Identity, By: r.spec.By}, r.handshakes)
 	}
-	p.watching.Go(func() { p.observer.run(watch) })
+	p.watching.Go(func() { p.observer.Run(watch) })
 }
 
 // startWatch starts the nth of all that open new connections again and again.
@@ -196,7 +194,7 @@ func (p *Probe) Snapshot() Snapshot {
 		At:        p.options.Clock.Now(),
 		Phase:     p.phase(),
 		Phases:    append([]Mark(nil), p.marks...),
-		Nodes:     p.observer.logs(),
+		Nodes:     p.observer.Logs(),
 	}
 	for _, r := range p.runners {
 		state := ClientState{Kind: r.spec.Kind, Listener: r.spec.Listener.Name, Records: r.ledger.Account()}

@@ -2,8 +2,6 @@ package probe
 
 import (
 	"cmp"
-	"crypto/x509"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/probe/ledger"
-	"github.com/keyturn/keyturn/internal/probe/verdict"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/report"
 	"github.com/keyturn/keyturn/internal/report/timeline"
 )
@@ -60,9 +58,9 @@ func (c ClientState) report() report.Client {
 }
 
 // handshakes lists the counts of one client or watch, phases in their order.
-func (r Result) handshakes(who, listener string, nodes []NodeWatch) []report.Handshakes {
+func (r Result) handshakes(who, listener string, watches []observe.Watch) []report.Handshakes {
 	var out []report.Handshakes
-	for _, node := range nodes {
+	for _, node := range watches {
 		for _, phase := range r.phases() {
 			if tally, seen := node.Phases[phase]; seen {
 				out = append(out, report.Handshakes{
@@ -104,13 +102,13 @@ func (c ClientState) notes() []string {
 
 func (r Result) figures() []report.Figure {
 	var lost, refused uint64
-	var fresh Tally
+	var fresh observe.Tally
 	var gap, partitionGap ledger.Gap
 	var slowest time.Duration
 	for _, client := range r.Clients {
 		lost += client.Records.Unread + client.Records.Failed
 		refused += client.Refusals()
-		fresh = fresh.plus(client.Fresh())
+		fresh = fresh.Plus(client.Fresh())
 		gap = gap.Longer(client.Records.LongestGap)
 		partitionGap = partitionGap.Longer(client.Records.LongestPartitionGap)
 		slowest = max(slowest, client.Records.SlowestAck)
@@ -131,8 +129,8 @@ func (r Result) figures() []report.Figure {
 	}
 }
 
-// shortKeyID is as much of a key's identifier as a person compares.
-const shortKeyID = 8
+// bandPresents is what the node presents to clients.
+const bandPresents = "presents"
 
 // Timeline is the picture of a result; title and verdict are the caller's.
 func (r Result) Timeline(title string) timeline.Timeline {
@@ -142,51 +140,15 @@ func (r Result) Timeline(title string) timeline.Timeline {
 	}
 	shown := r.presented()
 	for _, node := range r.Nodes {
-		picture.Nodes = append(picture.Nodes, node.row(shown[node.Node]))
+		picture.Nodes = append(picture.Nodes, node.Row(timeline.Band{Label: bandPresents, Spans: shown[node.Node]}))
 	}
 	for _, client := range r.Clients {
 		picture.Clients = append(picture.Clients, client.row())
 	}
 	for _, watch := range r.Watches {
-		picture.Watches = append(picture.Watches, watch.row())
+		picture.Watches = append(picture.Watches, observe.WatchRow(watch.Name+" @ "+watch.Listener, watch.Nodes))
 	}
 	return picture
-}
-
-func (w WatchState) row() timeline.Watch {
-	fresh := w.Fresh()
-	row := timeline.Watch{Name: w.Name + " @ " + w.Listener, Note: fmt.Sprintf("%d accepted", fresh.Accepted), Ok: fresh.Refused == 0}
-	if fresh.Refused > 0 {
-		row.Note += fmt.Sprintf(", %d refused", fresh.Refused)
-	}
-	for _, node := range w.Nodes {
-		row.Lines = append(row.Lines, node.seen())
-	}
-	return row
-}
-
-// seen draws each answer until the next one came.
-func (w *NodeWatch) seen() []timeline.Seen {
-	line := make([]timeline.Seen, 0, len(w.Spans))
-	for i, span := range w.Spans {
-		to := span.To
-		if i+1 < len(w.Spans) {
-			to = w.Spans[i+1].From
-		}
-		line = append(line, timeline.Seen{From: span.From, To: to, Answer: answerOf(span.Verdict)})
-	}
-	return line
-}
-
-func answerOf(v verdict.Verdict) timeline.Answer {
-	switch v {
-	case verdict.Accepted:
-		return timeline.Accepted
-	case verdict.Refused:
-		return timeline.Refused
-	default:
-		return timeline.Unanswered
-	}
 }
 
 // sentence is the verdict in one line.
@@ -204,14 +166,7 @@ func (r Result) sentence() string {
 		restarts += node.Restarts
 	}
 	return fmt.Sprintf("%d records, %d lost · %d TLS failures · %s · longest gap %d ms",
-		sent, lost, refused, count(restarts, "restart"), gap.Length.Milliseconds())
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
+		sent, lost, refused, observe.Count(restarts, "restart"), gap.Length.Milliseconds())
 }
 
 func (c ClientState) row() timeline.Client {
@@ -242,84 +197,9 @@ func (r Result) presented() map[string][]timeline.Span {
 	for _, client := range r.Clients {
 		for _, watch := range client.Handshakes {
 			if len(spans[watch.Node]) == 0 { // a client without TLS sees none
-				spans[watch.Node] = watch.presented()
+				spans[watch.Node] = watch.Presents()
 			}
 		}
 	}
 	return spans
-}
-
-// presented joins the spans of one leaf, over moments without an answer too
-// short to matter, as long as the same leaf came before and after.
-func (w *NodeWatch) presented() []timeline.Span {
-	var spans []timeline.Span
-	for _, span := range w.Spans {
-		if span.Presented.Leaf == "" {
-			continue
-		}
-		values := []string{authorityName(span.Presented.Issuer, span.Presented.Authority)}
-		last := len(spans) - 1
-		if last >= 0 && slices.Equal(spans[last].Values, values) && span.From.Sub(spans[last].To) <= 2*defaultHandshakeInterval {
-			spans[last].To = span.To
-			continue
-		}
-		spans = append(spans, timeline.Span{From: span.From, To: span.To, Values: values})
-	}
-	return spans
-}
-
-// The bands of a node: what it trusts peers of a kind by, and what it presents.
-const (
-	bandTrusts        = "trusts "
-	bandTrustsClients = bandTrusts + "clients"
-	bandPresents      = "presents"
-)
-
-func (l NodeLog) row(shown []timeline.Span) timeline.Node {
-	row := timeline.Node{Name: l.Node, Note: count(l.Restarts, "restart")}
-	trusts := map[string][]timeline.Span{}
-	for _, state := range l.States {
-		row.States = append(row.States, timeline.State{From: state.From, To: state.To, Condition: state.condition()})
-		for whom, anchors := range state.Trusts {
-			trusts[whom] = extended(trusts[whom], timeline.Span{From: state.From, To: state.To, Values: anchors})
-		}
-	}
-	for _, whom := range sortedKeys(trusts) {
-		row.Bands = append(row.Bands, timeline.Band{Label: bandTrusts + whom, Spans: trusts[whom]})
-	}
-	row.Bands = append(row.Bands, timeline.Band{Label: bandPresents, Spans: shown})
-	return row
-}
-
-// extended appends a span, or prolongs the last one where it goes on unchanged.
-func extended(spans []timeline.Span, next timeline.Span) []timeline.Span {
-	last := len(spans) - 1
-	if last >= 0 && spans[last].To.Equal(next.From) && slices.Equal(spans[last].Values, next.Values) {
-		spans[last].To = next.To
-		return spans
-	}
-	return append(spans, next)
-}
-
-func (s NodeState) condition() timeline.Condition {
-	switch {
-	case !s.Up:
-		return timeline.Down
-	case !s.Ready:
-		return timeline.NotReady
-	default:
-		return timeline.Ready
-	}
-}
-
-// authorityName names the key of an authority so that people and colours tell it
-// from another one with the same common name.
-func authorityName(commonName, keyID string) string {
-	return commonName + ", key " + keyID[:min(len(keyID), shortKeyID)]
-}
-
-// AuthorityName is the name of an authority in pictures and logs: its common name
-// and the beginning of its subject key identifier.
-func AuthorityName(certificate *x509.Certificate) string {
-	return authorityName(certificate.Subject.CommonName, hex.EncodeToString(certificate.SubjectKeyId))
 }

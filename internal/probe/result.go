@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/probe/ledger"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 )
 
@@ -21,7 +22,7 @@ type ClientState struct {
 	// Failures lists the first of them.
 	Failures []Failure `json:"failures,omitempty"`
 	// Handshakes are its fresh connections, by node.
-	Handshakes []NodeWatch `json:"handshakes"`
+	Handshakes []observe.Watch `json:"handshakes"`
 }
 
 // Refusals is the number of its TLS failures.
@@ -34,36 +35,17 @@ func (c ClientState) Refusals() uint64 {
 }
 
 // Fresh sums up its fresh connections over nodes and phases.
-func (c ClientState) Fresh() Tally { return sum(c.Handshakes) }
+func (c ClientState) Fresh() observe.Tally { return observe.Sum(c.Handshakes) }
 
 // WatchState is the record of one watch.
 type WatchState struct {
-	Name     string      `json:"name"`
-	Listener string      `json:"listener"`
-	Nodes    []NodeWatch `json:"nodes"`
+	Name     string          `json:"name"`
+	Listener string          `json:"listener"`
+	Nodes    []observe.Watch `json:"nodes"`
 }
 
 // Fresh sums up its connections over nodes and phases.
-func (w WatchState) Fresh() Tally { return sum(w.Nodes) }
-
-func sum(nodes []NodeWatch) Tally {
-	var total Tally
-	for _, node := range nodes {
-		for _, tally := range node.Phases {
-			total = total.plus(tally)
-		}
-	}
-	return total
-}
-
-func (t Tally) plus(other Tally) Tally {
-	return Tally{
-		Accepted:    t.Accepted + other.Accepted,
-		Refused:     t.Refused + other.Refused,
-		Interrupted: t.Interrupted + other.Interrupted,
-		Unreachable: t.Unreachable + other.Unreachable,
-	}
-}
+func (w WatchState) Fresh() observe.Tally { return observe.Sum(w.Nodes) }
 
 // Mark is the moment in which a phase began.
 type Mark struct {
@@ -79,7 +61,7 @@ type Snapshot struct {
 	Phases    []Mark        `json:"phases,omitempty"`
 	Clients   []ClientState `json:"clients"`
 	Watches   []WatchState  `json:"watches,omitempty"`
-	Nodes     []NodeLog     `json:"nodes"`
+	Nodes     []observe.Log `json:"nodes"`
 }
 
 // Result is the account of a probe that has ended.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/ledger"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
 	"github.com/keyturn/keyturn/internal/report/picture"
@@ -28,11 +29,11 @@ func after(seconds float64) time.Time {
 
 // halfway is a probe that found several things to complain of.
 func halfway() probe.Result {
-	leaf := probe.Presented{Leaf: "aa", Authority: "0123456789abcdef", Issuer: "cluster-ca v0"}
-	seen := []probe.NodeWatch{{
+	leaf := observe.Presented{Leaf: "aa", Authority: "0123456789abcdef", Issuer: "cluster-ca v0"}
+	seen := []observe.Watch{{
 		Node:   "c-pool-0",
-		Phases: map[string]probe.Tally{"before": {Accepted: 29}, "rotation": {Accepted: 20, Refused: 2, Unreachable: 7, Interrupted: 1}},
-		Spans: []probe.Span{
+		Phases: map[string]observe.Tally{"before": {Accepted: 29}, "rotation": {Accepted: 20, Refused: 2, Unreachable: 7, Interrupted: 1}},
+		Spans: []observe.Span{
 			{From: begin(), To: after(30), Verdict: verdict.Accepted, Presented: leaf, Count: 31},
 			{From: after(31), To: after(38), Verdict: verdict.Unreachable, Reason: verdict.ConnectionRefused, Count: 8},
 			{From: after(39), To: after(60), Verdict: verdict.Accepted, Presented: leaf, Count: 22},
@@ -63,9 +64,9 @@ func halfway() probe.Result {
 				},
 			},
 			Watches: []probe.WatchState{{Name: "old only", Listener: "tls", Nodes: seen}},
-			Nodes: []probe.NodeLog{{
+			Nodes: []observe.Log{{
 				Node: "c-pool-0", Restarts: 1,
-				States: []probe.NodeState{
+				States: []observe.State{
 					{From: begin(), To: after(31), Up: true, Ready: true, Trusts: map[string][]string{"peers": {"cluster-ca v0, key 01234567"}}},
 					{From: after(31), To: after(35)},
 					{From: after(35), To: after(50), Up: true, Trusts: map[string][]string{"peers": {"cluster-ca v0, key 01234567"}}},

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 )
@@ -272,7 +273,7 @@ func missing(context.Context) (*tls.Certificate, error) { return nil, errors.New
 func TestCheckWithoutTLS(t *testing.T) {
 	t.Parallel()
 	shown, err := Identity{}.Check(t.Context(), broker(t, nil), brokerHost+":9092")
-	if err != nil || shown != (Presented{}) {
+	if err != nil || shown != (observe.Presented{}) {
 		t.Errorf("shown %+v, error %v; want nothing and none", shown, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 )
 
@@ -29,7 +30,7 @@ type Watch struct {
 // Attempt opens one fresh connection to a node, completes a request on it, and
 // ends it, all within a time of its own: a node is not tried again before. It returns
 // what the node presented, if it knows. Package verdict judges its error.
-type Attempt func(ctx context.Context, node reach.Node) (Presented, error)
+type Attempt func(ctx context.Context, node reach.Node) (observe.Presented, error)
 
 // watcher runs one watch.
 type watcher struct {
@@ -102,7 +103,7 @@ func (w *watcher) begin(node string) bool {
 
 // attempts are the probe's own, as an identity.
 func (i Identity) attempts(network Network) Attempt {
-	return func(ctx context.Context, node reach.Node) (Presented, error) {
+	return func(ctx context.Context, node reach.Node) (observe.Presented, error) {
 		return i.Check(ctx, network, net.JoinHostPort(node.Host, strconv.Itoa(int(i.Listener.Port))))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 )
 
@@ -48,7 +49,7 @@ type Account struct {
 	OutOfOrder     uint64            `json:"outOfOrder"`
 	// Fresh are the connections that the client opens each second. Refused counts them
 	// and the connections that it works with, where one side rejected the other.
-	Fresh             probe.Tally               `json:"fresh"`
+	Fresh             observe.Tally             `json:"fresh"`
 	Refused           uint64                    `json:"refused"`
 	RefusedBecause    map[verdict.Reason]uint64 `json:"refusedBecause,omitempty"`
 	LongestGapSeconds float64                   `json:"longestGapSeconds"`
@@ -129,7 +130,7 @@ func (a *Account) refuse(reason verdict.Reason, count uint64) {
 
 // beginning is what was seen before the client could work.
 type beginning struct {
-	fresh   probe.Tally
+	fresh   observe.Tally
 	refused map[verdict.Reason]uint64
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 )
 
@@ -120,7 +121,7 @@ func (f *files) Dial(ctx context.Context, network, address string) (net.Conn, er
 
 // check opens a fresh connection to a bootstrap address.
 func (f *files) check(identity probe.Identity) probe.Attempt {
-	return func(ctx context.Context, node reach.Node) (probe.Presented, error) {
+	return func(ctx context.Context, node reach.Node) (observe.Presented, error) {
 		return identity.Check(ctx, f, node.Host)
 	}
 }

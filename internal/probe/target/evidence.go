@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -23,7 +24,7 @@ const maxReport = 1 << 20
 
 // Evidence asks the agents in the pods, as the operator, what a listener has
 // loaded. Clusters without agents give none.
-func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) probe.EvidenceFunc {
+func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) observe.EvidenceFunc {
 	operator.Listener.TLS = true
 	client := &http.Client{Transport: &http.Transport{
 		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -34,12 +35,12 @@ func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) prob
 	roles := map[string]publication.Role{
 		"clients": roleOf(listener), "peers": contract.ReplicationListener, "control": contract.ControlPlaneListener,
 	}
-	return func(ctx context.Context, node reach.Node) (probe.Evidence, error) {
+	return func(ctx context.Context, node reach.Node) (observe.Evidence, error) {
 		report, err := ask(ctx, client, node)
 		if err != nil {
-			return probe.Evidence{}, err
+			return observe.Evidence{}, err
 		}
-		evidence := probe.Evidence{Trusts: map[string][]string{}, Presents: report.Roles[roles["clients"]].Presents}
+		evidence := observe.Evidence{Trusts: map[string][]string{}, Presents: report.Roles[roles["clients"]].Presents}
 		names := t.anchorNames(ctx)
 		for whom, role := range roles {
 			if loaded, ok := report.Roles[role]; ok {
@@ -83,7 +84,7 @@ func (t *Target) anchorNames(ctx context.Context) map[string]string {
 				continue
 			}
 			for _, certificate := range certificates {
-				names[pki.FingerprintOf(certificate).String()] = probe.AuthorityName(certificate)
+				names[pki.FingerprintOf(certificate).String()] = observe.AuthorityName(certificate)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package probe
+package observe
 
 import (
 	"context"
@@ -18,6 +18,8 @@ const (
 	observeInterval = 200 * time.Millisecond
 	// evidenceInterval is how often each node is asked what it trusts.
 	evidenceInterval = time.Second
+	// askTimeout bounds one answer.
+	askTimeout = 3 * time.Second
 )
 
 // Evidence is what a node says it has loaded.
@@ -33,8 +35,8 @@ type Evidence struct {
 // EvidenceFunc asks a node what it has loaded.
 type EvidenceFunc func(ctx context.Context, node reach.Node) (Evidence, error)
 
-// NodeState is a time in which nothing changed about a node.
-type NodeState struct {
+// State is a time in which nothing changed about a node.
+type State struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	// Up says that the pod exists and has an address; Ready what Kubernetes says.
@@ -45,22 +47,22 @@ type NodeState struct {
 	Presents string              `json:"presents,omitempty"`
 }
 
-func (s NodeState) same(other NodeState) bool {
+func (s State) same(other State) bool {
 	return s.Up == other.Up && s.Ready == other.Ready && s.Presents == other.Presents &&
 		maps.EqualFunc(s.Trusts, other.Trusts, slices.Equal)
 }
 
-// NodeLog is what was seen of one node.
-type NodeLog struct {
+// Log is what was seen of one node.
+type Log struct {
 	Node string `json:"node"`
 	// Restarts of its server since the probe began: new pods and new containers.
-	Restarts int         `json:"restarts"`
-	States   []NodeState `json:"states"`
+	Restarts int     `json:"restarts"`
+	States   []State `json:"states"`
 }
 
-// observer records the nodes of the cluster over time.
-type observer struct {
-	network  Network
+// Observer records the nodes of a cluster over time.
+type Observer struct {
+	look     func() []reach.Node
 	clock    clock.WithTicker
 	evidence EvidenceFunc
 
@@ -68,15 +70,22 @@ type observer struct {
 	nodes map[string]*observed
 }
 
+// New has seen no node. It looks at nodes as last seen, ordered by name; without
+// evidence, what they have loaded stays unknown.
+func New(look func() []reach.Node, clock clock.WithTicker, evidence EvidenceFunc) *Observer {
+	return &Observer{look: look, clock: clock, evidence: evidence, nodes: map[string]*observed{}}
+}
+
 type observed struct {
-	log      NodeLog
+	log      Log
 	uid      string
 	restarts int32
 	evidence Evidence
 	asking   bool
 }
 
-func (o *observer) run(ctx context.Context) {
+// Run looks at the nodes until ctx ends, and returns when all answers are there.
+func (o *Observer) Run(ctx context.Context) {
 	ticker := o.clock.NewTicker(observeInterval)
 	defer ticker.Stop()
 	var asked time.Time
@@ -84,8 +93,8 @@ func (o *observer) run(ctx context.Context) {
 	defer answers.Wait()
 	for {
 		now := o.clock.Now()
-		nodes := o.network.Nodes()
-		o.observe(nodes, now)
+		nodes := o.look()
+		o.see(nodes, now)
 		if o.evidence != nil && now.Sub(asked) >= evidenceInterval {
 			asked = now
 			for _, node := range nodes {
@@ -102,9 +111,9 @@ func (o *observer) run(ctx context.Context) {
 	}
 }
 
-// observe takes one look at all nodes. A node that was seen before and is not
+// see takes one look at all nodes. A node that was seen before and is not
 // there any more is down.
-func (o *observer) observe(nodes []reach.Node, now time.Time) {
+func (o *Observer) see(nodes []reach.Node, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	present := map[string]bool{}
@@ -112,18 +121,18 @@ func (o *observer) observe(nodes []reach.Node, now time.Time) {
 		present[node.Name] = true
 		seen, ok := o.nodes[node.Name]
 		if !ok {
-			seen = &observed{log: NodeLog{Node: node.Name}, uid: node.UID, restarts: node.Restarts}
+			seen = &observed{log: Log{Node: node.Name}, uid: node.UID, restarts: node.Restarts}
 			o.nodes[node.Name] = seen
 		}
 		seen.countRestart(node)
-		state := NodeState{From: now, To: now, Up: node.Address != "", Ready: node.Ready}
+		state := State{From: now, To: now, Up: node.Address != "", Ready: node.Ready}
 		state.Trusts, state.Presents = seen.evidence.Trusts, seen.evidence.Presents
 		seen.extend(state)
 	}
 	for name, seen := range o.nodes {
 		if !present[name] {
 			seen.evidence = Evidence{}
-			seen.extend(NodeState{From: now, To: now})
+			seen.extend(State{From: now, To: now})
 		}
 	}
 }
@@ -139,7 +148,7 @@ func (s *observed) countRestart(node reach.Node) {
 	s.uid, s.restarts = node.UID, node.Restarts
 }
 
-func (s *observed) extend(state NodeState) {
+func (s *observed) extend(state State) {
 	last := len(s.log.States) - 1
 	if last >= 0 {
 		s.log.States[last].To = state.To
@@ -147,12 +156,12 @@ func (s *observed) extend(state NodeState) {
 			return
 		}
 	}
-	if len(s.log.States) < maxSpans {
+	if len(s.log.States) < MaxSpans {
 		s.log.States = append(s.log.States, state)
 	}
 }
 
-func (o *observer) begin(node reach.Node) bool {
+func (o *Observer) begin(node reach.Node) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	seen := o.nodes[node.Name]
@@ -165,8 +174,8 @@ func (o *observer) begin(node reach.Node) bool {
 
 // ask keeps the answer for the next look. A node that gives none is one of which
 // nothing is known: what it trusted before says nothing about now.
-func (o *observer) ask(ctx context.Context, node reach.Node) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+func (o *Observer) ask(ctx context.Context, node reach.Node) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	evidence, err := o.evidence(ctx, node)
 	o.mu.Lock()
@@ -179,14 +188,14 @@ func (o *observer) ask(ctx context.Context, node reach.Node) {
 	seen.evidence = evidence
 }
 
-// logs are copies, nodes by name.
-func (o *observer) logs() []NodeLog {
+// Logs are copies, nodes by name.
+func (o *Observer) Logs() []Log {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	logs := make([]NodeLog, 0, len(o.nodes))
+	logs := make([]Log, 0, len(o.nodes))
 	for _, seen := range o.nodes {
 		clone := seen.log
-		clone.States = append([]NodeState(nil), seen.log.States...)
+		clone.States = append([]State(nil), seen.log.States...)
 		logs = append(logs, clone)
 	}
 	sort.Slice(logs, func(i, j int) bool { return logs[i].Node < logs[j].Node })

@@ -134,7 +134,9 @@ const bandPresents = "presents"
 
 // Timeline is the picture of a result; title and verdict are the caller's.
 func (r Result) Timeline(title string) timeline.Timeline {
-	picture := timeline.Timeline{Title: title, Ok: r.Ok(), Start: r.StartedAt, End: r.At, Verdict: r.sentence()}
+	picture := timeline.Timeline{
+		Title: title, Ok: r.Ok(), Start: r.StartedAt, End: r.At, Verdict: r.sentence(), Counted: "records", Failure: "TLS failure",
+	}
 	for _, mark := range r.Phases {
 		picture.Marks = append(picture.Marks, timeline.Mark{At: mark.At, Text: mark.Phase})
 	}

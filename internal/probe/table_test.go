@@ -128,7 +128,7 @@ func TestTimelineOfAResult(t *testing.T) {
 	t.Parallel()
 	name := []string{"cluster-ca v0, key 01234567"}
 	want := timeline.Timeline{
-		Title: "title", Start: begin(), End: after(60.4),
+		Title: "title", Start: begin(), End: after(60.4), Counted: "records", Failure: "TLS failure",
 		Verdict: "6000 records, 6 lost · 3 TLS failures · 1 restart · longest gap 812 ms",
 		Marks:   []timeline.Mark{{At: begin(), Text: "before"}, {At: after(29), Text: "rotation"}},
 		Nodes: []timeline.Node{{

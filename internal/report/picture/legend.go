@@ -42,7 +42,7 @@ func (l *layout) entries() []entry {
 		entries = append(entries,
 			entry{fill: opaque(ackFill), text: "acknowledged", w: 14, h: 11},
 			entry{fill: opaque(badPale), text: "longest gap", w: 14, h: 11},
-			entry{fill: opaque(bad), text: "TLS failure", w: 2, h: 11})
+			entry{fill: opaque(bad), text: l.timeline.Failure, w: 2, h: 11})
 	}
 	if len(l.timeline.Watches) > 0 {
 		for _, answer := range []timeline.Answer{timeline.Accepted, timeline.Refused, timeline.Unanswered} {

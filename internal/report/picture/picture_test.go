@@ -32,7 +32,7 @@ func rotation() timeline.Timeline {
 	line := timeline.Timeline{
 		Title:   "trust/replaces-the-cluster-ca",
 		Verdict: "14,400 records, 0 lost · 3 TLS failures · 1 restart · longest gap 812 ms",
-		Start:   start(), End: at(96),
+		Start:   start(), End: at(96), Counted: "records", Failure: "TLS failure",
 		Marks: []timeline.Mark{
 			{At: at(10), Text: "annotated: force-replace"},
 			{At: at(14), Text: "every node trusts new"},
@@ -65,6 +65,32 @@ func rotation() timeline.Timeline {
 		}},
 	}
 	return line
+}
+
+// writes is a replacement of two CAs under clients that count writes. Of the peers, the picture
+// shows what the member reports; it reports nothing while it starts again.
+func writes() timeline.Timeline {
+	return timeline.Timeline{
+		Title: "etcd/my-cluster", Verdict: "2400 writes, 1 failed · 1 restart", Start: start(), End: at(60),
+		Counted: "writes", Failure: "failed write",
+		Nodes: []timeline.Node{{
+			Name: "my-cluster-0", Note: "1 restart",
+			States: []timeline.State{
+				{From: start(), To: at(40), Condition: timeline.Ready},
+				{From: at(40), To: at(44), Condition: timeline.NotReady},
+				{From: at(44), To: at(60), Condition: timeline.Ready},
+			},
+			Bands: []timeline.Band{
+				{Label: "trusts peers", Spans: []timeline.Span{
+					{From: start(), To: at(40), Values: []string{"peer-ca v0"}}, {From: at(44), To: at(60), Values: []string{"peer-ca v1"}},
+				}},
+				{Label: "presents to peers"},
+			},
+		}},
+		Clients: []timeline.Client{{
+			Name: "writers", Note: "2400 writes, 1 failed", Width: time.Second, Counts: []uint32{40, 40, 12, 40}, Failures: []time.Time{at(42)},
+		}},
+	}
 }
 
 func rotated(name string, delay float64) timeline.Node {
@@ -110,6 +136,7 @@ func TestRenderMatchesTheGoldenPicture(t *testing.T) {
 	t.Parallel()
 	cases := map[string]timeline.Timeline{
 		"rotation": rotation(),
+		"writes":   writes(),
 		"empty":    {Title: "nothing ran", Verdict: "no client, no node", Start: start(), End: start()},
 	}
 	for name, line := range cases {

@@ -127,7 +127,7 @@ func (l *layout) clients() {
 	if len(l.timeline.Clients) == 0 {
 		return
 	}
-	l.section(fmt.Sprintf("CLIENTS · acknowledged records per %d ms", l.clientWidth().Milliseconds()))
+	l.section(fmt.Sprintf("CLIENTS · acknowledged %s per %d ms", l.timeline.Counted, l.clientWidth().Milliseconds()))
 	full := fullHeight(l.timeline.Clients)
 	for i, client := range l.timeline.Clients {
 		l.row(i, clientHeight)
@@ -147,7 +147,7 @@ func (l *layout) client(client timeline.Client, full float64) {
 	l.gap(client)
 	l.acks(client, full)
 	for _, failure := range client.Failures {
-		l.add(box{x: l.axis.x(failure) - 0.75, y: l.y + 3, w: 1.5, h: 11, fill: opaque(bad), hint: client.Name + " was refused"})
+		l.add(box{x: l.axis.x(failure) - 0.75, y: l.y + 3, w: 1.5, h: 11, fill: opaque(bad), hint: client.Name + ": " + l.timeline.Failure})
 	}
 }
 

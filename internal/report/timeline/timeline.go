@@ -14,6 +14,9 @@ type Timeline struct {
 	Nodes   []Node
 	Clients []Client
 	Watches []Watch
+	// Counted is what clients count, for example "records", and Failure what a moment in their
+	// Failures was, for example "TLS failure".
+	Counted, Failure string
 }
 
 // Mark is a moment that concerns everything, such as the begin of a phase.
@@ -77,7 +80,7 @@ type Client struct {
 	// Width of a bucket, and the events in each from Start on.
 	Width  time.Duration
 	Counts []uint32
-	// Failures are moments in which the client was refused.
+	// Failures are moments in which something failed, as Timeline.Failure says.
 	Failures []time.Time
 	// Gap is the longest time without an event; its text is written to it.
 	GapFrom time.Time

@@ -18,6 +18,9 @@ type Account struct {
 	Stall ledger.Gap
 	// Slowest is how long the slowest acknowledged write took, with its retries.
 	Slowest time.Duration
+	// Acks are the acknowledged writes over time, and Failures when writes failed.
+	Acks     ledger.Rate
+	Failures []time.Time
 }
 
 // account is an Account in the making.
@@ -34,16 +37,24 @@ func (a *account) change(by func()) {
 	by()
 }
 
-func (a *account) failed()  { a.change(func() { a.Failed++ }) }
 func (a *account) retried() { a.change(func() { a.Retries++ }) }
 func (a *account) read()    { a.change(func() { a.Reads++ }) }
 func (a *account) unread()  { a.change(func() { a.Unread++ }) }
+
+// failed records a write that is given up.
+func (a *account) failed(now time.Time) {
+	a.change(func() {
+		a.Failed++
+		a.Failures = append(a.Failures, now)
+	})
+}
 
 // wrote records a write that was begun at a time and acknowledged at another.
 func (a *account) wrote(begun, now time.Time) {
 	a.change(func() {
 		a.Writes++
 		a.Slowest = max(a.Slowest, now.Sub(begun))
+		a.Acks.Add(now)
 		a.stall(now)
 	})
 }

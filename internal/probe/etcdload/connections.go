@@ -6,15 +6,19 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
+	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
 // Refusal is a connection that one side refused.
@@ -30,7 +34,9 @@ type Refusal struct {
 type connections struct {
 	mu       sync.Mutex
 	phase    string
+	marks    []timeline.Mark
 	counts   map[report.Handshakes]report.Handshakes
+	fresh    map[string]*observe.Watch
 	refusals []Refusal
 	resets   map[string]resets
 }
@@ -42,13 +48,14 @@ type resets struct {
 }
 
 func newConnections() *connections {
-	return &connections{counts: map[report.Handshakes]report.Handshakes{}, resets: map[string]resets{}}
+	return &connections{counts: map[report.Handshakes]report.Handshakes{}, fresh: map[string]*observe.Watch{}, resets: map[string]resets{}}
 }
 
-func (c *connections) setPhase(phase string) {
+func (c *connections) setPhase(now time.Time, phase string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.phase = phase
+	c.marks = append(c.marks, timeline.Mark{At: now, Text: phase})
 }
 
 const (
@@ -59,8 +66,22 @@ const (
 	atOnce = time.Second
 )
 
-// note counts a connection, nil being one over which the member answered.
-func (c *connections) note(now time.Time, who, endpoint string, err error) {
+// opened records a fresh connection and what the member presented.
+func (c *connections) opened(now time.Time, endpoint string, shown observe.Presented, err error) {
+	kind, reason := c.note(now, Fresh, endpoint, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	watch, seen := c.fresh[endpoint]
+	if !seen {
+		member, _, _ := strings.Cut(endpoint, ".")
+		watch = &observe.Watch{Node: member, Phases: map[string]observe.Tally{}}
+		c.fresh[endpoint] = watch
+	}
+	watch.Add(c.phase, observe.Span{From: now, To: now, Verdict: kind, Reason: reason, Presented: shown, Count: 1})
+}
+
+// note counts a connection, nil being one over which the member answered, and says what it proved.
+func (c *connections) note(now time.Time, who, endpoint string, err error) (verdict.Verdict, verdict.Reason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := report.Handshakes{Who: who, Node: endpoint, Phase: c.phase}
@@ -89,6 +110,17 @@ func (c *connections) note(now time.Time, who, endpoint string, err error) {
 		count.Unreachable++
 	}
 	c.counts[key] = count
+	return kind, reason
+}
+
+// overTime are the fresh connections by member, sorted, and when phases began.
+func (c *connections) overTime() (watches []observe.Watch, marks []timeline.Mark) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, endpoint := range slices.Sorted(maps.Keys(c.fresh)) {
+		watches = append(watches, *c.fresh[endpoint])
+	}
+	return watches, slices.Clone(c.marks)
 }
 
 // record is what was counted, in a stable order.
@@ -153,32 +185,34 @@ func (a *answered) Read(p []byte) (int, error) {
 // has accepted the client's certificate.
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
-// connect opens a fresh connection and waits for the first answer.
-func connect(ctx context.Context, options Options, endpoint string) error {
+// connect opens a fresh connection, waits for the first answer, and returns what the member presented.
+func connect(ctx context.Context, options Options, endpoint string) (shown observe.Presented, err error) {
 	raw, err := options.Dial(ctx, endpoint)
 	if err != nil {
-		return err
+		return shown, err
 	}
 	defer func() { _ = raw.Close() }()
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := raw.SetDeadline(deadline); err != nil {
-			return fmt.Errorf("limiting a connection to %s: %w", endpoint, err)
+			return shown, fmt.Errorf("limiting a connection to %s: %w", endpoint, err)
 		}
 	}
 	config := options.TLS.Clone()
 	config.NextProtos = []string{"h2"}
 	if config.ServerName, _, err = net.SplitHostPort(endpoint); err != nil {
-		return fmt.Errorf("reading endpoint %s: %w", endpoint, err)
+		return shown, fmt.Errorf("reading endpoint %s: %w", endpoint, err)
 	}
 	secure := tls.Client(raw, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return fmt.Errorf("connecting to %s: %w", endpoint, err)
+		// A client that verifies by itself has the certificates that it did not accept.
+		return cmp.Or(observe.PresentedBy(secure), observe.PresentedIn(err)), fmt.Errorf("connecting to %s: %w", endpoint, err)
 	}
+	shown = observe.PresentedBy(secure)
 	if _, err := io.WriteString(secure, preface); err != nil {
-		return fmt.Errorf("asking %s: %w", endpoint, err)
+		return shown, fmt.Errorf("asking %s: %w", endpoint, err)
 	}
 	if _, err := io.ReadFull(secure, make([]byte, 1)); err != nil {
-		return fmt.Errorf("waiting for an answer of %s: %w", endpoint, err)
+		return shown, fmt.Errorf("waiting for an answer of %s: %w", endpoint, err)
 	}
-	return nil
+	return shown, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
 )
@@ -40,11 +41,15 @@ func TestConnectionsAreCountedByWhatBecameOfThem(t *testing.T) {
 	nowhere := func(ctx context.Context, _ string) (net.Conn, error) {
 		return dialer.DialContext(ctx, "tcp", "127.0.0.1:1")
 	}
+	verifying := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: func(tls.ConnectionState) error {
+		return x509.UnknownAuthorityError{}
+	}}
 	for name, c := range map[string]struct {
 		options Options
 		want    report.Handshakes
 		reason  verdict.Reason
 	}{
+		"refused by a client that verifies by itself": {Options{Dial: reached, TLS: verifying}, report.Handshakes{Refused: 1}, verdict.UnknownAuthority},
 		"accepted":                   {Options{Dial: reached, TLS: own}, report.Handshakes{Accepted: 1}, ""},
 		"refused by the member":      {Options{Dial: reached, TLS: nameless}, report.Handshakes{Refused: 1}, verdict.AlertRequired},
 		"refused by the client":      {Options{Dial: reached, TLS: distrustful}, report.Handshakes{Refused: 1}, verdict.UnknownAuthority},
@@ -55,9 +60,18 @@ func TestConnectionsAreCountedByWhatBecameOfThem(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			counts := newConnections()
-			counts.setPhase("phase")
-			counts.note(time.Now(), Fresh, endpoint, connect(ctx, c.options, endpoint))
+			counts.setPhase(time.Now(), "phase")
+			shown, err := connect(ctx, c.options, endpoint)
+			counts.opened(time.Now(), endpoint, shown, err)
 			seen, refusals := counts.record()
+			presents := ""
+			if c.want.Unreachable == 0 {
+				presents = pki.FingerprintOf(server.Certificate()).String()
+			}
+			fresh, marks := counts.overTime()
+			if leaf := fresh[0].Spans[0].Presented.Leaf; leaf != presents || len(marks) != 1 {
+				t.Errorf("the member is seen to present %q, want %q, in phases %v", leaf, presents, marks)
+			}
 			c.want.Who, c.want.Node, c.want.Phase = Fresh, endpoint, "phase"
 			if diff := cmp.Diff([]report.Handshakes{c.want}, seen); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"k8s.io/utils/clock"
+
+	"github.com/keyturn/keyturn/internal/probe/ledger"
 )
 
 // Writers and Readers are how many clients there are of each kind.
@@ -90,9 +92,10 @@ func Start(ctx context.Context, options Options) (*Load, error) {
 }
 
 func newLoad(options Options) *Load {
+	now := options.Clock.Now()
 	return &Load{
 		options: options, endpoints: options.Endpoints, history: NewHistory(), connections: newConnections(),
-		account: account{last: options.Clock.Now()}, stop: make(chan struct{}),
+		account: account{last: now, Account: Account{Acks: ledger.NewRate(now)}}, stop: make(chan struct{}),
 	}
 }
 
@@ -118,7 +121,7 @@ const (
 
 // connect returns a client of all members.
 func (l *Load) connect(ctx context.Context) (*clientv3.Client, error) {
-	note := func(endpoint string, err error) { l.note(Working, endpoint, err) }
+	note := func(endpoint string, err error) { l.connections.note(l.options.Clock.Now(), Working, endpoint, err) }
 	dial := func(ctx context.Context, endpoint string) (net.Conn, error) {
 		conn, err := l.options.Dial(ctx, endpoint)
 		if err != nil {
@@ -165,7 +168,7 @@ func (l *Load) SetEndpoints(endpoints []string) {
 }
 
 // SetPhase names what happens from now on in the counts of connections.
-func (l *Load) SetPhase(name string) { l.connections.setPhase(name) }
+func (l *Load) SetPhase(name string) { l.connections.setPhase(l.options.Clock.Now(), name) }
 
 // key is the one that a writer writes at present.
 func (l *Load) key(writer int) string {
@@ -191,7 +194,8 @@ func (l *Load) refresh(ctx context.Context) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, l.options.Attempt)
 			defer cancel()
-			l.note(Fresh, endpoint, connect(ctx, l.options, endpoint))
+			shown, err := connect(ctx, l.options, endpoint)
+			l.connections.opened(l.options.Clock.Now(), endpoint, shown, err)
 		})
 	}
 	all.Wait()
@@ -247,11 +251,6 @@ func (l *Load) pause(ctx context.Context) {
 	case <-ctx.Done():
 	case <-timer.C():
 	}
-}
-
-// note counts a connection, nil being one over which the member answered.
-func (l *Load) note(who, endpoint string, err error) {
-	l.connections.note(l.options.Clock.Now(), who, endpoint, err)
 }
 
 func (l *Load) disconnect() error {

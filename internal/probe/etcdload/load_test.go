@@ -146,6 +146,9 @@ func TestAnOutageShorterThanTheDeadlineFailsNoWriteAndALongerOneDoes(t *testing.
 					m.set(c.state(m), false)
 					aWhile(ctx)
 				})
+				if written := sum(result.Acks.Counts); written != result.Writes || uint64(len(result.Failures)) != result.Failed {
+					t.Errorf("the time line has %d writes and %d failed ones, the account %d and %d", written, len(result.Failures), result.Writes, result.Failed)
+				}
 				if (result.Failed > 0) != c.fails || result.Retries == 0 || result.Unread == 0 || len(result.Problems) > 0 {
 					t.Errorf("the account is %+v with problems %v", result.Account, result.Problems)
 				}
@@ -155,6 +158,13 @@ func TestAnOutageShorterThanTheDeadlineFailsNoWriteAndALongerOneDoes(t *testing.
 			})
 		})
 	}
+}
+
+func sum(counts []uint32) (total uint64) {
+	for _, count := range counts {
+		total += uint64(count)
+	}
+	return total
 }
 
 func TestAKeyThatCannotBeReadAtTheEndIsAProblem(t *testing.T) {

@@ -5,20 +5,27 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
+	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
 // Result is what became of a load.
 type Result struct {
 	Account
 
+	// EndedAt is when the clients had stopped. They began at Acks.Start.
+	EndedAt time.Time
 	// Keys were written, and Problems are of their histories and of the last look at them.
 	Keys     int
 	Problems []string
 	// Connections are counted by who opened them, to which member, and in which phase.
 	Connections []report.Handshakes
 	Refusals    []Refusal
+	// Fresh are the fresh connections over time, by member, and Marks the phases.
+	Fresh []observe.Watch
+	Marks []timeline.Mark
 }
 
 // checkLimit is how long the check of one key may take.
@@ -36,7 +43,8 @@ func (l *Load) Finish(ctx context.Context) Result {
 func (l *Load) finish(ctx context.Context, from Store) Result {
 	close(l.stop)
 	l.working.Wait()
-	result := Result{Account: l.account.close(l.options.Clock.Now())}
+	ended := l.options.Clock.Now()
+	result := Result{Account: l.account.close(ended), EndedAt: ended}
 	keys := l.history.Keys()
 	result.Keys = len(keys)
 	for _, key := range keys {
@@ -46,6 +54,7 @@ func (l *Load) finish(ctx context.Context, from Store) Result {
 	}
 	result.Problems = append(result.Problems, l.history.Check(checkLimit)...)
 	result.Connections, result.Refusals = l.connections.record()
+	result.Fresh, result.Marks = l.connections.overTime()
 	return result
 }
 
@@ -59,6 +68,9 @@ func (l *Load) lookAgain(ctx context.Context, from Store, key string) error {
 		}
 	}
 }
+
+// Ok says that no write failed, that a register has every history, and that no connection was refused.
+func (r Result) Ok() bool { return r.Failed == 0 && len(r.Problems) == 0 && len(r.Refusals) == 0 }
 
 // In counts the connections to all members in a phase.
 func (r Result) In(phase, who string) report.Handshakes {

@@ -30,7 +30,7 @@ func accepted(ctx context.Context, options Options) error {
 	var refused []error
 	for _, endpoint := range options.Endpoints {
 		ctx, cancel := context.WithTimeout(ctx, options.Attempt)
-		err := connect(ctx, options, endpoint)
+		_, err := connect(ctx, options, endpoint)
 		cancel()
 		if err == nil {
 			return nil

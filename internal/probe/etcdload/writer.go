@@ -33,7 +33,7 @@ func (w *writer) write(ctx context.Context) {
 	for !w.attempt(ctx, key, value) {
 		if w.load.options.Clock.Since(since) > w.load.options.Deadline || ctx.Err() != nil {
 			w.load.history.MayHaveWritten(w.id, key, value, begun)
-			w.load.account.failed()
+			w.load.account.failed(w.load.options.Clock.Now())
 			return
 		}
 		w.load.account.retried()

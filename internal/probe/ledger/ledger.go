@@ -38,7 +38,7 @@ func New(start time.Time) *Ledger {
 		newest:     map[int32]uint64{},
 		partitions: map[int32]*gauge{},
 		phases:     map[string]Phase{},
-		rate:       Rate{Start: start, Width: BucketWidth},
+		rate:       NewRate(start),
 	}
 }
 
@@ -66,7 +66,7 @@ func (l *Ledger) Acknowledged(seq uint64, partition int32, now time.Time) {
 	}
 	gap := l.all.tick(now)
 	worst := l.partition(partition).tick(now)
-	l.rate.add(now)
+	l.rate.Add(now)
 	l.update(func(p *Phase) {
 		p.Acknowledged++
 		p.LongestGap = p.LongestGap.Longer(gap)

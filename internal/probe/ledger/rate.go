@@ -16,8 +16,11 @@ type Rate struct {
 	Counts []uint32      `json:"counts"`
 }
 
-// add counts one event; one before the start counts into the first bucket.
-func (r *Rate) add(now time.Time) {
+// NewRate begins at a time.
+func NewRate(start time.Time) Rate { return Rate{Start: start, Width: BucketWidth} }
+
+// Add counts one event; one before the start counts into the first bucket.
+func (r *Rate) Add(now time.Time) {
 	index := max(0, int(now.Sub(r.Start)/r.Width))
 	for index >= maxBuckets {
 		r.coarsen()

@@ -16,6 +16,9 @@ import (
 // are counted and no longer listed.
 const MaxSpans = 2000
 
+// unwatched is how long an answer speaks for a node. After it, nothing is known until the next one.
+const unwatched = 15 * time.Second
+
 // Presented is what a node showed in a handshake.
 type Presented struct {
 	// Leaf is the SHA-256 of the leaf's DER in lower-case hex; empty if the
@@ -121,7 +124,7 @@ func (w *Watch) extend(span Span) {
 	switch {
 	case w.Dropped > 0: // a list with a hole is not continued
 		w.Dropped++
-	case last >= 0 && w.Spans[last].same(span):
+	case last >= 0 && w.Spans[last].same(span) && span.From.Sub(w.Spans[last].To) <= unwatched:
 		w.Spans[last].To = span.To
 		w.Spans[last].Count++
 	case len(w.Spans) < MaxSpans:

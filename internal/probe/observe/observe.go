@@ -30,6 +30,8 @@ type Evidence struct {
 	Trusts map[string][]string
 	// Presents is the SHA-256 fingerprint of the leaf in lower-case hex.
 	Presents string
+	// Issuers are the names of the CAs that signed what it presents to whom no handshake is made.
+	Issuers map[string][]string
 }
 
 // EvidenceFunc asks a node what it has loaded.
@@ -42,20 +44,21 @@ type State struct {
 	// Up says that the pod exists and has an address; Ready what Kubernetes says.
 	Up    bool `json:"up"`
 	Ready bool `json:"ready"`
-	// Trusts and Presents are empty while the node does not say.
+	// Trusts, Presents and Issuers are empty while the node does not say.
 	Trusts   map[string][]string `json:"trusts,omitempty"`
 	Presents string              `json:"presents,omitempty"`
+	Issuers  map[string][]string `json:"issuers,omitempty"`
 }
 
 func (s State) same(other State) bool {
 	return s.Up == other.Up && s.Ready == other.Ready && s.Presents == other.Presents &&
-		maps.EqualFunc(s.Trusts, other.Trusts, slices.Equal)
+		maps.EqualFunc(s.Trusts, other.Trusts, slices.Equal) && maps.EqualFunc(s.Issuers, other.Issuers, slices.Equal)
 }
 
 // Log is what was seen of one node.
 type Log struct {
 	Node string `json:"node"`
-	// Restarts of its server since the probe began: new pods and new containers.
+	// Restarts of its server since the probe began: new pods, new containers, and restarts within them.
 	Restarts int     `json:"restarts"`
 	States   []State `json:"states"`
 }
@@ -80,6 +83,7 @@ type observed struct {
 	log      Log
 	uid      string
 	restarts int32
+	restart  string
 	evidence Evidence
 	asking   bool
 }
@@ -121,12 +125,12 @@ func (o *Observer) see(nodes []reach.Node, now time.Time) {
 		present[node.Name] = true
 		seen, ok := o.nodes[node.Name]
 		if !ok {
-			seen = &observed{log: Log{Node: node.Name}, uid: node.UID, restarts: node.Restarts}
+			seen = &observed{log: Log{Node: node.Name}, uid: node.UID, restarts: node.Restarts, restart: node.Restart}
 			o.nodes[node.Name] = seen
 		}
 		seen.countRestart(node)
 		state := State{From: now, To: now, Up: node.Address != "", Ready: node.Ready}
-		state.Trusts, state.Presents = seen.evidence.Trusts, seen.evidence.Presents
+		state.Trusts, state.Presents, state.Issuers = seen.evidence.Trusts, seen.evidence.Presents, seen.evidence.Issuers
 		seen.extend(state)
 	}
 	for name, seen := range o.nodes {
@@ -138,14 +142,20 @@ func (o *Observer) see(nodes []reach.Node, now time.Time) {
 }
 
 func (s *observed) countRestart(node reach.Node) {
-	if node.UID != s.uid {
-		s.log.Restarts += 1 + int(node.Restarts)
-		s.evidence = Evidence{}
-	} else if node.Restarts > s.restarts {
-		s.log.Restarts += int(node.Restarts - s.restarts)
+	restarts := 0
+	switch {
+	case node.UID != s.uid:
+		restarts = 1 + int(node.Restarts)
+	case node.Restarts > s.restarts:
+		restarts = int(node.Restarts - s.restarts)
+	case node.Restart != s.restart:
+		restarts = 1
+	}
+	if restarts > 0 {
+		s.log.Restarts += restarts
 		s.evidence = Evidence{}
 	}
-	s.uid, s.restarts = node.UID, node.Restarts
+	s.uid, s.restarts, s.restart = node.UID, node.Restarts, node.Restart
 }
 
 func (s *observed) extend(state State) {

@@ -16,6 +16,11 @@ func TestObserverCountsRestartsAndTimes(t *testing.T) {
 	up := func(uid string, restarts int32, ready bool) []reach.Node {
 		return []reach.Node{{Name: "node-0", UID: uid, Address: "10.0.0.1", Ready: ready, Restarts: restarts}}
 	}
+	again := func(restart string) []reach.Node {
+		nodes := up("a", 0, true)
+		nodes[0].Restart = restart
+		return nodes
+	}
 	cases := map[string]struct {
 		looks    [][]reach.Node
 		restarts int
@@ -39,6 +44,11 @@ func TestObserverCountsRestartsAndTimes(t *testing.T) {
 			looks:    [][]reach.Node{up("a", 0, true), up("b", 0, true)},
 			restarts: 1,
 			states:   []State{{From: second(0), To: second(1), Up: true, Ready: true}},
+		},
+		"a server is started again in its container": {
+			looks:    [][]reach.Node{again("3"), again("4"), again("4")},
+			restarts: 1,
+			states:   []State{{From: second(0), To: second(2), Up: true, Ready: true}},
 		},
 		"a container dies twice in its pod": {
 			looks:    [][]reach.Node{up("a", 1, true), up("a", 3, true)},

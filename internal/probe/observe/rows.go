@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
@@ -29,12 +30,12 @@ func WatchRow(name string, watches []Watch) timeline.Watch {
 	return row
 }
 
-// seen draws each answer until the next one came.
-func (w Watch) seen() []timeline.Seen {
+// seen draws each answer until the next one came, unless that took too long to know what was in between.
+func (w *Watch) seen() []timeline.Seen {
 	line := make([]timeline.Seen, 0, len(w.Spans))
 	for i, span := range w.Spans {
 		to := span.To
-		if i+1 < len(w.Spans) {
+		if i+1 < len(w.Spans) && w.Spans[i+1].From.Sub(to) <= unwatched {
 			to = w.Spans[i+1].From
 		}
 		line = append(line, timeline.Seen{From: span.From, To: to, Answer: answerOf(span.Verdict)})
@@ -58,7 +59,7 @@ const silence = 2 * time.Second
 
 // Presents are the CAs that signed what the node presented. It joins the spans of one CA over
 // moments without an answer that are too short to matter.
-func (w Watch) Presents() []timeline.Span {
+func (w *Watch) Presents() []timeline.Span {
 	var spans []timeline.Span
 	for _, span := range w.Spans {
 		if span.Presented.Leaf == "" {
@@ -78,21 +79,35 @@ func (w Watch) Presents() []timeline.Span {
 // BandTrusts begins the label of a band of CAs by which the node accepts peers of a kind.
 const BandTrusts = "trusts "
 
+// bandPresentsTo begins the label of a band of CAs that signed what the node says it presents to peers of a kind.
+const bandPresentsTo = "presents to "
+
 // Row is the row of the node, with what handshakes showed of it as the last band.
 func (l Log) Row(presents timeline.Band) timeline.Node {
 	row := timeline.Node{Name: l.Node, Note: Count(l.Restarts, "restart")}
-	trusts := map[string][]timeline.Span{}
+	trusts, issuers := map[string][]timeline.Span{}, map[string][]timeline.Span{}
 	for _, state := range l.States {
 		row.States = append(row.States, timeline.State{From: state.From, To: state.To, Condition: state.condition()})
-		for whom, anchors := range state.Trusts {
-			trusts[whom] = extended(trusts[whom], timeline.Span{From: state.From, To: state.To, Values: anchors})
-		}
+		state.extend(trusts, state.Trusts)
+		state.extend(issuers, state.Issuers)
 	}
-	for _, whom := range slices.Sorted(maps.Keys(trusts)) {
-		row.Bands = append(row.Bands, timeline.Band{Label: BandTrusts + whom, Spans: trusts[whom]})
-	}
-	row.Bands = append(row.Bands, presents)
+	row.Bands = append(append(bands(BandTrusts, trusts), bands(bandPresentsTo, issuers)...), presents)
 	return row
+}
+
+func bands(label string, spans map[string][]timeline.Span) []timeline.Band {
+	bands := make([]timeline.Band, 0, len(spans))
+	for _, whom := range slices.Sorted(maps.Keys(spans)) {
+		bands = append(bands, timeline.Band{Label: label + whom, Spans: spans[whom]})
+	}
+	return bands
+}
+
+// extend adds a state to the spans of each band that it has names for.
+func (s State) extend(spans map[string][]timeline.Span, names map[string][]string) {
+	for whom, values := range names {
+		spans[whom] = extended(spans[whom], timeline.Span{From: s.From, To: s.To, Values: values})
+	}
 }
 
 // extended appends a span, or prolongs the last one where it goes on unchanged.
@@ -120,6 +135,21 @@ func (s State) condition() timeline.Condition {
 // from another one with the same common name.
 func authorityName(commonName, keyID string) string {
 	return commonName + ", key " + keyID[:min(len(keyID), shortKeyID)]
+}
+
+// IssuerName is the AuthorityName of the authority that signed a certificate.
+func IssuerName(certificate *x509.Certificate) string {
+	return authorityName(certificate.Issuer.CommonName, hex.EncodeToString(certificate.AuthorityKeyId))
+}
+
+// Named are the names of anchors by fingerprint, sorted; one without a name keeps its fingerprint.
+func Named(fingerprints []string, names map[string]string) []string {
+	out := make([]string, 0, len(fingerprints))
+	for _, fingerprint := range fingerprints {
+		out = append(out, cmp.Or(names[fingerprint], fingerprint))
+	}
+	slices.Sort(out)
+	return out
 }
 
 // AuthorityName is the name of an authority in pictures and logs: its common name

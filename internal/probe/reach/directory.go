@@ -50,17 +50,18 @@ func (d *directory) nodes() []Node {
 	var nodes []Node
 	for _, object := range d.store.List() {
 		if pod, ok := object.(*corev1.Pod); ok {
-			nodes = append(nodes, d.node(pod))
+			nodes = append(nodes, NodeOf(pod, d.names.Host(pod.Name)))
 		}
 	}
 	sort.Slice(nodes, func(i, j int) bool { return nodes[i].Name < nodes[j].Name })
 	return nodes
 }
 
-func (d *directory) node(pod *corev1.Pod) Node {
+// NodeOf is a pod that advertises a host.
+func NodeOf(pod *corev1.Pod, host string) Node {
 	node := Node{
 		Name:       pod.Name,
-		Host:       d.names.Host(pod.Name),
+		Host:       host,
 		UID:        string(pod.UID),
 		Address:    pod.Status.PodIP,
 		Broker:     pod.Labels[model.BrokerRoleLabel] == "true",
@@ -90,7 +91,7 @@ func (d *directory) pod(name string) (Node, error) {
 	if !exists || !ok || pod.Status.PodIP == "" {
 		return Node{}, fmt.Errorf("looking up pod %s: %w", name, errNotThere)
 	}
-	return d.node(pod), nil
+	return NodeOf(pod, d.names.Host(pod.Name)), nil
 }
 
 // ready are the brokers that the bootstrap service would send a client to.

@@ -20,6 +20,8 @@ type Node struct {
 	Controller bool   `json:"controller"`
 	// Restarts of its containers since the pod was made.
 	Restarts int32 `json:"restarts"`
+	// Restart names the last restart of the server within its container that was asked for.
+	Restart string `json:"restart,omitempty"`
 }
 
 // Names of one cluster, as Strimzi makes them.

@@ -1,13 +1,11 @@
 package target
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -44,22 +42,11 @@ func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) obse
 		names := t.anchorNames(ctx)
 		for whom, role := range roles {
 			if loaded, ok := report.Roles[role]; ok {
-				evidence.Trusts[whom] = named(loaded.Trusts, names)
+				evidence.Trusts[whom] = observe.Named(loaded.Trusts, names)
 			}
 		}
 		return evidence, nil
 	}
-}
-
-// named are the names of anchors, sorted; one without a name keeps its
-// fingerprint.
-func named(fingerprints []string, names map[string]string) []string {
-	out := make([]string, 0, len(fingerprints))
-	for _, fingerprint := range fingerprints {
-		out = append(out, cmp.Or(names[fingerprint], fingerprint))
-	}
-	slices.Sort(out)
-	return out
 }
 
 // anchorNames names what applications and nodes are told to trust, by SHA-256

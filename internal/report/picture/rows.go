@@ -10,7 +10,7 @@ import (
 )
 
 // nameRoom is what a node's name has beside the labels of its bands.
-const nameRoom = plotLeft - margin - 104
+const nameRoom = plotLeft - margin - 112
 
 // labelRoom is what the name of any other row has.
 const labelRoom = plotLeft - margin - 24

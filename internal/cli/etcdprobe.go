@@ -23,6 +23,7 @@ import (
 	etcdmodel "github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/probe/etcdload"
 	"github.com/keyturn/keyturn/internal/probe/members"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/report"
 )
 
@@ -66,7 +67,7 @@ func (o *probeOptions) probeEtcd(ctx context.Context, c etcdCluster, out io.Writ
 	// The account is given after ctrl-c, too, so that what follows outlives ctx.
 	live, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	options, follow, err := o.etcdOptions(live, c)
+	options, voters, err := o.etcdOptions(live, c)
 	if err != nil {
 		return err
 	}
@@ -77,17 +78,17 @@ func (o *probeOptions) probeEtcd(ctx context.Context, c etcdCluster, out io.Writ
 	if err != nil {
 		return fmt.Errorf("probing %s: %w", c, err)
 	}
-	begun := o.clock.Now()
-	err = follow(load.SetEndpoints)
+	begun, observer := o.clock.Now(), voters.Observe(live, o.clock, c.client)
+	err = voters.OnChange(load.SetEndpoints)
 	o.waitFor(ctx)
 	result := load.Finish(live)
 	err = errors.Join(err, etcdload.Remove(live, options))
 	account := etcdAccount(c, o.access, result, o.clock.Since(begun))
-	return errors.Join(show(out, output, etcdAccountText(account), account), o.writeEtcd(c, begun, account, result), err, account.judged())
+	return errors.Join(show(out, output, etcdAccountText(account), account), o.writeEtcd(c, begun, account, result, observer.Logs()), err, account.judged())
 }
 
-// etcdOptions are what clients connect with, and a way to follow the members of the cluster.
-func (o *probeOptions) etcdOptions(live context.Context, c etcdCluster) (etcdload.Options, func(func([]string)) error, error) {
+// etcdOptions are what clients connect with, and the members of the cluster.
+func (o *probeOptions) etcdOptions(live context.Context, c etcdCluster) (etcdload.Options, *members.Members, error) {
 	secret, err := c.accessSecret(live, o.access)
 	if err != nil {
 		return etcdload.Options{}, nil, err
@@ -115,7 +116,7 @@ func (o *probeOptions) etcdOptions(live context.Context, c etcdCluster) (etcdloa
 		err := c.client.Get(live, secret, stored)
 		return stored, err
 	})
-	return options, voters.OnChange, nil
+	return options, voters, nil
 }
 
 // accessSecret is the Secret of an EtcdAccess to the cluster.
@@ -151,7 +152,7 @@ func readyMessage(conditions []metav1.Condition) string {
 func etcdAccount(c etcdCluster, access string, result etcdload.Result, took time.Duration) etcdProbeReport {
 	account := etcdProbeReport{
 		Namespace: c.namespace, Cluster: c.name, Access: access, Seconds: took.Round(time.Second / 10).Seconds(),
-		Ok:     result.Failed == 0 && len(result.Problems) == 0 && len(result.Refusals) == 0,
+		Ok:     result.Ok(),
 		Writes: result.Writes, Failed: result.Failed, Retries: result.Retries, Reads: result.Reads, Unread: result.Unread, Keys: result.Keys,
 		StallSeconds: result.Stall.Length.Round(time.Millisecond).Seconds(), Problems: result.Problems, Connections: result.Connections, Refused: map[string]int{},
 	}
@@ -196,13 +197,21 @@ func etcdAccountText(r etcdProbeReport) string {
 	return trimmed(b.String()) + "\n" + verdict + "\n"
 }
 
-// writeEtcd leaves a report behind, if a person asked for one.
-func (o *probeOptions) writeEtcd(c etcdCluster, begun time.Time, account etcdProbeReport, result etcdload.Result) error {
+// writeEtcd leaves report and picture behind, if a person asked for one.
+func (o *probeOptions) writeEtcd(c etcdCluster, begun time.Time, account etcdProbeReport, result etcdload.Result, members []observe.Log) error {
 	if o.report == "" {
 		return nil
 	}
+	picture, err := o.draw(result.Timeline(c.String(), members))
+	if err != nil {
+		return err
+	}
+	restarts := map[string]int{}
+	for _, member := range members {
+		restarts[member.Node] = member.Restarts
+	}
 	return report.Write(o.report, report.Report{
 		Name: "probe/" + c.name, Ok: account.Ok, StartedAt: begun, DurationSeconds: account.Seconds, Machine: report.Machine(),
-		Figures: result.Figures(), Clients: []report.Client{result.Client()}, Handshakes: result.Connections, Restarts: map[string]int{}, Notes: account.Problems,
-	}, nil)
+		Figures: result.Figures(), Clients: []report.Client{result.Client()}, Handshakes: result.Connections, Restarts: restarts, Notes: account.Problems,
+	}, picture)
 }

@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/etcdload"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
+	"github.com/keyturn/keyturn/internal/report/picture"
 )
 
 func TestClusterName(t *testing.T) {
@@ -111,5 +116,32 @@ func TestTheLiveTableDrawsOverItself(t *testing.T) {
 	before, again, found := strings.Cut(out.String(), "\x1b[3A\x1b[J")
 	if !found || !strings.HasPrefix(before, "1s\n") || !strings.HasPrefix(again, "2s\n") {
 		t.Errorf("drawn:\n%q", out.String())
+	}
+}
+
+func TestAReportHasThePictureOfTheTimeline(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(*probeOptions) error{
+		"kafka/my-cluster": func(o *probeOptions) error { return o.write("my-cluster", probe.Result{}) },
+		"etcd/my-cluster": func(o *probeOptions) error {
+			return o.writeEtcd(etcdCluster{name: "my-cluster"}, time.Time{}, etcdProbeReport{}, etcdload.Result{}, []observe.Log{{Node: "my-cluster-0"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := &probeOptions{report: t.TempDir(), draw: picture.Render}
+			if err := write(o); err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range []string{"report.json", "timeline.svg"} {
+				if _, err := os.Stat(filepath.Join(o.report, file)); err != nil {
+					t.Error(err)
+				}
+			}
+			drawn, _ := os.ReadFile(filepath.Join(o.report, "timeline.svg"))
+			if !strings.Contains(string(drawn), name) {
+				t.Errorf("the picture does not name %s", name)
+			}
+		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/report"
+	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
 const (
@@ -138,8 +139,9 @@ func (b *bench) take(ctx context.Context, m measurement) error {
 	if err != nil {
 		return err
 	}
+	var seen *timeline.Timeline
 	if found.seen != nil {
-		summary = found.seen.Report(m.name, report.Machine())
+		summary, seen = found.seen.Report(m.name, report.Machine()), new(found.seen.Timeline(m.name))
 	}
 	summary.DurationSeconds = time.Since(summary.StartedAt).Seconds()
 	for _, figure := range found.figures {
@@ -148,7 +150,7 @@ func (b *bench) take(ctx context.Context, m measurement) error {
 	summary.Notes = append(summary.Notes, found.notes...)
 	summary.Ok = report.Verdict(summary.Figures) && (found.seen == nil || found.seen.Ok())
 	b.figures = append(b.figures, summary.Figures...)
-	return b.kube.WriteReport("bench", summary, found.seen)
+	return b.kube.WriteReport("bench", summary, seen)
 }
 
 // tell prints the table.

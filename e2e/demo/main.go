@@ -96,7 +96,7 @@ func (d demo) show(ctx context.Context) error {
 			return err
 		}
 		summary := played.summary()
-		if err := d.kube.WriteReport("demo", summary, &played.result); err != nil {
+		if err := d.kube.WriteReport("demo", summary, new(played.result.Timeline(summary.Name))); err != nil {
 			return err
 		}
 		if err := d.kube.WriteOverview("demo", summary.Name, played.title, played.result); err != nil {

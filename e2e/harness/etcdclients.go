@@ -16,15 +16,17 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/etcdload"
 	"github.com/keyturn/keyturn/internal/probe/members"
+	"github.com/keyturn/keyturn/internal/probe/observe"
 )
 
 // EtcdLoad is clients of an etcd cluster at work. They follow the members that vote.
 type EtcdLoad struct {
 	*etcdload.Load
 
-	etcd   Etcd
-	voters *members.Members
-	cancel context.CancelFunc
+	etcd     Etcd
+	voters   *members.Members
+	observer *observe.Observer
+	cancel   context.CancelFunc
 }
 
 // Load starts writers, readers and fresh connections, which present a certificate of the
@@ -62,13 +64,14 @@ func (l *EtcdLoad) start(live context.Context, config *tls.Config) error {
 	if l.Load, err = etcdload.Start(live, options); err != nil {
 		return err
 	}
+	l.observer = l.voters.Observe(live, options.Clock, l.etcd.Kube)
 	return l.voters.OnChange(l.SetEndpoints)
 }
 
-// Finish ends the clients and gives their account.
-func (l *EtcdLoad) Finish(ctx context.Context) etcdload.Result {
+// Finish ends the clients and gives their account, and what was seen of the members.
+func (l *EtcdLoad) Finish(ctx context.Context) (etcdload.Result, []observe.Log) {
 	defer l.cancel()
-	return l.Load.Finish(context.WithoutCancel(ctx))
+	return l.Load.Finish(context.WithoutCancel(ctx)), l.observer.Logs()
 }
 
 // client is a client with a certificate of the CA of a plane, which trusts that CA alone.

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/report"
 	"github.com/keyturn/keyturn/internal/report/picture"
+	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
 // EveryKind is a client of every kind, on the listeners of the examples.
@@ -132,8 +133,8 @@ func (k *Kubernetes) Folder(kind, name string) string {
 }
 
 // WriteReport writes a report. If there were clients, it has the picture of what they
-// saw and says whether they went first.
-func (k *Kubernetes) WriteReport(kind string, summary report.Report, seen *probe.Result) error {
+// saw, with the verdict of the report, and says whether they went first.
+func (k *Kubernetes) WriteReport(kind string, summary report.Report, seen *timeline.Timeline) error {
 	var drawn report.Picture
 	if seen != nil {
 		went, err := precedence()
@@ -141,7 +142,9 @@ func (k *Kubernetes) WriteReport(kind string, summary report.Report, seen *probe
 			return err
 		}
 		summary.Notes = append(summary.Notes, went)
-		drawn, err = picture.Render(seen.Timeline(summary.Name))
+		line := *seen
+		line.Ok = summary.Ok
+		drawn, err = picture.Render(line)
 		if err != nil {
 			return fmt.Errorf("drawing the time line of %s: %w", summary.Name, err)
 		}

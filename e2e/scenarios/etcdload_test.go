@@ -32,8 +32,8 @@ func (s *stage) witnessEtcd() etcdload.Result {
 
 func (s *stage) finishEtcdLoad() etcdload.Result {
 	s.Helper()
-	result := s.etcdLoad.Finish(s.ctx)
-	s.etcdLoad = nil
+	result, members := s.etcdLoad.Finish(s.ctx)
+	s.etcdLoad, s.seen = nil, new(result.Timeline(s.name, members))
 	for _, problem := range result.Problems {
 		s.Errorf("clients: %s", problem)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/report"
+	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
 // chosen selects scenarios by their name; -run cannot, because the name of a test
@@ -282,7 +283,9 @@ type stage struct {
 	accounts   []report.Client
 	handshakes []report.Handshakes
 	etcdLoad   *harness.EtcdLoad
-	notes      []string
+	// seen is the picture of the clients that were ended last.
+	seen  *timeline.Timeline
+	notes []string
 	// restarts of nodes belong to the scenario: clients may wait for them.
 	restarts bool
 }
@@ -347,7 +350,7 @@ func (s *stage) end() {
 		}
 		s.shared.spoil(ctx, s.kafka)
 	}
-	if err := s.kube.WriteReport("e2e", summary, s.result); err != nil {
+	if err := s.kube.WriteReport("e2e", summary, s.seen); err != nil {
 		s.Error(err)
 	}
 	s.journal.Say("%s ends after %.1f s", s.name, time.Since(s.started).Seconds())

@@ -138,7 +138,7 @@ const maxGap = 15 * time.Second
 func (s *stage) witness() {
 	s.Helper()
 	result := s.load.Finish(s.ctx)
-	s.load, s.result = nil, &result
+	s.load, s.result, s.seen = nil, &result, new(result.Timeline(s.name))
 	if !result.Ok() {
 		for _, note := range result.Report(s.name, "").Notes {
 			s.Errorf("clients: %s", note)

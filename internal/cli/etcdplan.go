@@ -70,11 +70,11 @@ func (c etcdCluster) records(ctx context.Context, uid types.UID, operatorNamespa
 	records := map[string]rotation.Record{}
 	for _, plane := range contract.Planes() {
 		domain := etcddomains.Recorded(plane)
-		text, found := stored.Data[rotation.Key(domain)]
+		encoded, found := stored.BinaryData[rotation.Key(domain)]
 		if !found {
 			continue
 		}
-		if records[domain], err = etcddomains.Words(c.namespace, plane).Parse(text); err != nil {
+		if records[domain], err = etcddomains.Words(c.namespace, plane).Parse(encoded); err != nil {
 			return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", operatorNamespace, name, err)
 		}
 	}

@@ -69,13 +69,13 @@ func etcdRecord(plane contract.Plane, changes ...rotationtest.Change) rotation.R
 // recordedEtcd is an EtcdCluster with its records where the operator is.
 func recordedEtcd(t *testing.T, records ...rotation.Record) client.Client {
 	t.Helper()
-	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "keyturn", Name: "kafka.my-cluster-trust", Labels: map[string]string{"keyturn.dev/cluster-uid": "1"}}, Data: map[string]string{}}
+	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "keyturn", Name: "kafka.my-cluster-trust", Labels: map[string]string{"keyturn.dev/cluster-uid": "1"}}, BinaryData: map[string][]byte{}}
 	for _, record := range records {
-		text, err := record.Encode()
+		encoded, err := record.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored.Data[rotation.Key(record.Domain)] = text
+		stored.BinaryData[rotation.Key(record.Domain)] = encoded
 	}
 	return fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(append(clusterOf("1"), stored)...).Build()
 }

@@ -48,7 +48,7 @@ func play(t *testing.T, scenes []scene) (client.Client, *clocktesting.FakeClock)
 				return errEndless
 			}
 			clock.Step(5 * time.Second)
-			seen.Data = configMap(t, scenes[min(look, len(scenes)-1)].record).Data
+			seen.BinaryData = configMap(t, scenes[min(look, len(scenes)-1)].record).BinaryData
 		case *metav1.PartialObjectMetadata:
 			if !scenes[min(max(look, 0), len(scenes)-1)].asked {
 				seen.Annotations = nil

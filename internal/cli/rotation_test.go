@@ -84,13 +84,13 @@ func (w *world) build(t *testing.T) client.Client {
 
 func configMap(t *testing.T, records ...rotation.Record) *corev1.ConfigMap {
 	t.Helper()
-	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my-trust"}, Data: map[string]string{}}
+	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my-trust"}, BinaryData: map[string][]byte{}}
 	for _, record := range records {
-		text, err := record.Encode()
+		encoded, err := record.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored.Data[rotation.Key(record.Domain)] = text
+		stored.BinaryData[rotation.Key(record.Domain)] = encoded
 	}
 	return stored
 }

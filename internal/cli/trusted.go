@@ -113,11 +113,11 @@ func (c cluster) records(ctx context.Context, kafka *kafkav1.Kafka) (map[string]
 	}
 	records := map[string]rotation.Record{}
 	for _, domain := range domains() {
-		text, found := stored.Data[rotation.Key(domain)]
+		encoded, found := stored.BinaryData[rotation.Key(domain)]
 		if !found {
 			continue
 		}
-		record, err := authorities.Words().Parse(text)
+		record, err := authorities.Words().Parse(encoded)
 		if err != nil {
 			return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err)
 		}

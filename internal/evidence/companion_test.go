@@ -50,7 +50,7 @@ func TestEachPodOfACompanionIsARole(t *testing.T) {
 	}
 	for _, r := range m.Roles {
 		if r.Evidence.Process != want[r.Name] || r.Plane != roles.Data() || !r.Verifies || !r.Presents {
-			t.Errorf("role %+v, want process %d", r, want[r.Name])
+			t.Errorf("role %+v, want process %q", r, want[r.Name])
 		}
 		delete(want, r.Name)
 	}

@@ -266,11 +266,11 @@ func TestAListenerThatNobodyCouldLookAtIsUnknown(t *testing.T) {
 	w := newWorld(t)
 	delete(w.node.Report.Roles, contract.ReplicationListener)
 	if got := w.evidence(t, contract.ReplicationListener).Process; got != trust.ProcessNone {
-		t.Errorf("a listener that the server was not started with: %d, want no process", got)
+		t.Errorf("a listener that the server was not started with: %q, want no process", got)
 	}
 	w.node.Report.Unknown = []publication.Role{contract.ReplicationListener}
 	if got := w.evidence(t, contract.ReplicationListener).Process; got != trust.ProcessUnknown {
-		t.Errorf("a listener that nobody could look at: %d, want unknown", got)
+		t.Errorf("a listener that nobody could look at: %q, want unknown", got)
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
-// Parse are the records in the data of a ConfigMap that are of a cluster and from no time to come, by their domains. One that
+// Parse are the records in the binary data of a ConfigMap that are of a cluster and from no time to come, by their domains. One that
 // cannot be read is not gone on from.
-func Parse(data map[string]string, cluster string, words map[string]*rotation.Words, now time.Time) map[string]rotation.Record {
+func Parse(data map[string][]byte, cluster string, words map[string]*rotation.Words, now time.Time) map[string]rotation.Record {
 	found := map[string]rotation.Record{}
 	for domain, of := range words {
 		record, err := of.Parse(data[rotation.Key(domain)])
@@ -21,12 +21,12 @@ func Parse(data map[string]string, cluster string, words map[string]*rotation.Wo
 	return found
 }
 
-// Encode are the data of a ConfigMap with records. One that is too long is left out, because an older one in its place would tell
+// Encode are the binary data of a ConfigMap with records. One that is too long is left out, because an older one in its place would tell
 // people something else than what is done; the error, a rotation.TooLongError, then says so.
-func Encode(records []rotation.Record) (map[string]string, error) {
-	data, long := map[string]string{}, error(nil)
+func Encode(records []rotation.Record) (map[string][]byte, error) {
+	data, long := map[string][]byte{}, error(nil)
 	for _, record := range records {
-		text, err := record.Encode()
+		encoded, err := record.Encode()
 		if _, isLong := errors.AsType[*rotation.TooLongError](err); isLong {
 			long = errors.Join(long, err)
 			continue
@@ -34,7 +34,7 @@ func Encode(records []rotation.Record) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		data[rotation.Key(record.Domain)] = text
+		data[rotation.Key(record.Domain)] = encoded
 	}
 	return data, long
 }

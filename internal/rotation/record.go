@@ -10,40 +10,42 @@ import (
 // ConfigMapName is the name of the ConfigMap that holds a cluster's records.
 func ConfigMapName(cluster string) string { return cluster + "-trust" }
 
-// Key is the key of a domain's record in that ConfigMap.
-func Key(domain string) string { return domain + ".json" }
+// Key is the key of a domain's record in the binary data of that ConfigMap.
+func Key(domain string) string { return domain + ".json.gz" }
 
 // Record is what the operator decided from, and what people want to know beside
 // it. It holds fingerprints, names and times, and never key material.
 type Record struct {
 	// Words are what people call what the record is about. They are not recorded.
-	Words *Words
+	Words *Words `json:"-"`
 	// Cluster is the name of the cluster, Domain that of the authority, as its Secrets
 	// have it.
-	Cluster, Domain string
+	Cluster string `json:"cluster"`
+	Domain  string `json:"domain"`
 	// Snapshot is exactly what was decided from; its Now is when the record last
 	// changed.
-	Snapshot trust.Snapshot
+	Snapshot trust.Snapshot `json:"snapshot"`
 	// StartedAt is when the rotation that is under way began; zero when nothing is
 	// left to do. Following fills it.
-	StartedAt time.Time
+	StartedAt time.Time `json:"startedAt,omitzero"`
 	// UserProvided is true when the user writes the authority's Secrets: then the
 	// operator changes nothing in the application bundle.
-	UserProvided bool
+	UserProvided bool `json:"userProvided,omitempty"`
 	// Refused says what is wrong with the Secrets of an authority that cannot be used;
 	// empty while it can.
-	Refused string
+	Refused string `json:"refused,omitempty"`
 	// Anchors describes the snapshot's anchors for people.
-	Anchors map[trust.AnchorID]AnchorName
+	Anchors map[trust.AnchorID]AnchorName `json:"anchors,omitempty"`
 	// Members describes the snapshot's members for people.
-	Members map[trust.MemberID]MemberFacts
+	Members map[trust.MemberID]MemberFacts `json:"members,omitempty"`
 	// Versions maps "Secret <name>" to the resourceVersion of what was observed,
 	// so that a reader sees whether something has moved since.
-	Versions map[string]string
+	Versions map[string]string `json:"versions,omitempty"`
 	// RestartSeconds is the mean time from the deletion of a pod to its being ready
 	// again, ReloadSeconds that from a publication to the proof that it is loaded;
 	// 0 when not measured yet.
-	RestartSeconds, ReloadSeconds float64
+	RestartSeconds float64 `json:"restartSeconds,omitempty"`
+	ReloadSeconds  float64 `json:"reloadSeconds,omitempty"`
 }
 
 // Following returns the record with the time at which its rotation began, which is

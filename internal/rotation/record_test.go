@@ -1,8 +1,12 @@
 package rotation_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"runtime"
@@ -68,90 +72,128 @@ func TestRecordSurvivesTheConfigMap(t *testing.T) {
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := encode(t, want)
-			got, err := authorities.Words().Parse(text)
+			encoded := encode(t, want)
+			got, err := authorities.Words().Parse(encoded)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if again := encode(t, got); again != text {
-				t.Errorf("encoded again it reads otherwise:\n%s\n%s", text, again)
+			if again := encode(t, got); !bytes.Equal(again, encoded) {
+				t.Errorf("encoded again it reads otherwise:\n%s\n%s", expand(t, encoded), expand(t, again))
 			}
 		})
 	}
 }
 
-func encode(t *testing.T, r rotation.Record) string {
+func encode(t *testing.T, r rotation.Record) []byte {
 	t.Helper()
-	text, err := r.Encode()
+	encoded, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
+	return encoded
+}
+
+// expand is the JSON of a record.
+func expand(t *testing.T, encoded []byte) string {
+	t.Helper()
+	compressed, err := gzip.NewReader(bytes.NewReader(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(compressed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// compress encodes JSON as if it were that of a record.
+func compress(tb testing.TB, text string) []byte {
+	tb.Helper()
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	_, err := io.WriteString(compressed, text)
+	if err := errors.Join(err, compressed.Close()); err != nil {
+		tb.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 func TestRecordLooksTheSameToEveryRelease(t *testing.T) {
 	t.Parallel()
-	golden(t, filepath.Join("testdata", "record.json"), encode(t, crowded(3))+"\n")
+	golden(t, filepath.Join("testdata", "record.json"), expand(t, encode(t, crowded(3)))+"\n")
+}
+
+// Otherwise each reconcile would write what says the same.
+func TestEqualRecordsHaveEqualEncodings(t *testing.T) {
+	t.Parallel()
+	elsewhere := func(r *rotation.Record) {
+		r.Snapshot.Now = r.Snapshot.Now.In(time.FixedZone("elsewhere", 3600))
+		r.Snapshot.Anchors[0].Cross = []trust.Cross{}
+		everyRole("my-dual-0", func(e *trust.Evidence) {
+			e.Mounted, e.Loaded.Identity.Cross = []trust.Stores{}, []trust.KeyID{}
+			e.Static = trust.Stores{Trust: []trust.AnchorID{}, Identity: trust.Identity{Cross: []trust.KeyID{}}}
+		})(r)
+	}
+	one, two := rotationtest.AtRest(20), rotationtest.AtRest(20, elsewhere)
+	if !bytes.Equal(encode(t, one), encode(t, two)) || !one.Same(two) {
+		t.Error("two records that say the same are encoded in two ways")
+	}
+	compressed, err := gzip.NewReader(bytes.NewReader(encode(t, one)))
+	if err != nil || !compressed.ModTime.IsZero() {
+		t.Errorf("an encoding says when it was made: error %v", err)
+	}
 }
 
 func TestRecordIsSmall(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ nodes, limit int }{
-		"a cluster of three nodes stays below 20 KiB":     {3, 20 << 10},
-		"two records of 300 nodes fit into one ConfigMap": {300, 500 << 10},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if size := len(encode(t, crowded(test.nodes))); size > test.limit {
-				t.Errorf("%d bytes, want at most %d", size, test.limit)
-			}
-		})
-	}
-}
-
-func TestWhatDecidesNothingIsLeftOutOfALongRecord(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		nodes                  int
-		versions, facts, names bool
-	}{
-		"of a usual cluster":            {100, true, true, true},
-		"of one that is large":          {395, false, true, true},
-		"of one that is larger":         {420, false, false, true},
-		"with names that nobody writes": {3, false, false, false},
+	for name, test := range map[string]struct{ nodes, limit int }{
+		"a cluster of three nodes stays below 4 KiB":      {3, 4 << 10},
+		"of the largest cluster two fit into a ConfigMap": {1000, rotation.MaxEncoded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole := crowded(c.nodes)
-			if !c.names {
-				for i := range 600 {
-					whole.Anchors[trust.AnchorID(fmt.Sprintf("%064x", i))] = rotation.AnchorName{CommonName: strings.Repeat("x", 4<<10)}
-				}
+			encoded := encode(t, crowded(test.nodes))
+			if len(encoded) > test.limit {
+				t.Errorf("%d bytes, want at most %d", len(encoded), test.limit)
 			}
-			text := encode(t, whole)
-			got, err := authorities.Words().Parse(text)
-			if err != nil || len(text) > rotation.MaxEncoded {
-				t.Fatalf("%d bytes, %v; want at most %d", len(text), err, rotation.MaxEncoded)
-			}
-			if len(got.Snapshot.Members) != len(whole.Snapshot.Members) || len(got.Snapshot.Anchors) != len(whole.Snapshot.Anchors) {
-				t.Error("something that decides is left out")
-			}
-			if versions, facts, names := len(got.Versions) > 0, len(got.Members) > 0, len(got.Anchors) > 0; versions != c.versions || facts != c.facts || names != c.names {
-				t.Errorf("%d bytes with versions %t, facts %t, names %t", len(text), versions, facts, names)
+			if got, err := authorities.Words().Parse(encoded); err != nil || len(got.Members) != test.nodes {
+				t.Errorf("the facts of %d nodes are read, with error %v", len(got.Members), err)
 			}
 		})
 	}
 }
 
-func TestARecordThatIsTooLongWithoutAnyFactIsAnError(t *testing.T) {
+func TestARecordThatIsTooLongIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := crowded(1000).Encode()
-	if long, is := errors.AsType[*rotation.TooLongError](err); !is || long.Bytes <= rotation.MaxEncoded || long.Domain != string(authorities.Cluster) {
-		t.Errorf("error %v, want a TooLongError", err)
+	for name, c := range map[string]struct {
+		change rotationtest.Change
+		want   string
+	}{
+		"texts": {func(r *rotation.Record) { r.Cluster = strings.Repeat("x", 9<<20) }, " bytes, and there is room for 8388608"},
+		"objects": {func(r *rotation.Record) {
+			r.Snapshot.Members[0].Roles[0].Evidence.Mounted = make([]trust.Stores, 70_000)
+		}, " objects, and there is room for 61440"},
+		"values": {func(r *rotation.Record) {
+			r.Snapshot.Application.Anchors = make([]trust.AnchorID, 300_000)
+		}, " values, and there is room for 163840"},
+		"nulls": {func(r *rotation.Record) { r.Cluster = strings.Repeat("null", 20_000) }, " nulls, and there is room for 4096"},
+		"what cannot be compressed": {func(r *rotation.Record) {
+			for i := range 20_000 {
+				r.Snapshot.Application.Anchors = append(r.Snapshot.Application.Anchors, trust.AnchorID(fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i)))))
+			}
+		}, " compressed bytes, and there is room for 491520"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := rotationtest.AtRest(1, c.change).Encode()
+			if _, is := errors.AsType[*rotation.TooLongError](err); !is || !strings.HasPrefix(err.Error(), "the record of the trust in the cluster-ca takes ") || !strings.HasSuffix(err.Error(), c.want) {
+				t.Errorf("error %v, want a TooLongError that ends with %q", err, c.want)
+			}
+		})
 	}
 }
 
@@ -162,7 +204,7 @@ func TestTextsOfARecordAreCut(t *testing.T) {
 	r.Refused, r.Snapshot.Policy.ReloadRefused, r.Snapshot.Anchors[0].NoCross = long, long, long
 	r.Anchors[rotationtest.AnchorA] = rotation.AnchorName{CommonName: long, Entry: long, CannotVouch: long}
 	r.Members["my-dual-0"] = rotation.MemberFacts{Trouble: long}
-	if text := encode(t, r); len(text) > 20<<10 {
+	if text := expand(t, encode(t, r)); len(text) > 20<<10 {
 		t.Errorf("%d bytes, want that each text is cut", len(text))
 	}
 	if r.Refused != long || r.Members["my-dual-0"].Trouble != long || r.Snapshot.Anchors[0].NoCross != long {
@@ -179,7 +221,6 @@ func TestSame(t *testing.T) {
 		"nothing changed":                  {func(*rotation.Record) {}, true},
 		"time passed":                      {func(r *rotation.Record) { r.Snapshot.Now = rotationtest.Now().Add(time.Hour) }, true},
 		"somebody said the same once more": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Evidence.Since = rotationtest.Now() }, true},
-		"a mean moved by a hundredth":      {func(r *rotation.Record) { r.RestartSeconds += 0.01 }, true},
 		"a state moved":                    {func(r *rotation.Record) { r.Snapshot.Anchors[0].Stored = trust.PhaseOut }, false},
 		"a node has loaded something else": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Evidence.Loaded.Trust = nil }, false},
 		"a node presents another leaf":     {func(r *rotation.Record) { r.Members["my-dual-0"] = rotation.MemberFacts{Leaf: "ff"} }, false},
@@ -198,43 +239,91 @@ func TestSame(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	t.Parallel()
-	tests := map[string]string{
-		"what is no JSON":                 `{`,
-		"another format":                  `{"format":2}`,
-		"no format":                       `{}`,
-		"a fingerprint that is not there": `{"format":1,"issuing":1}`,
-		"a negative place":                `{"format":1,"prints":["a"],"issuing":-1}`,
-		"stores that are not there":       `{"format":1,"members":[{"id":"a","main":1}]}`,
-		"an anchor without a fingerprint": `{"format":1,"anchors":[{"id":0}]}`,
-		"a state that nobody knows":       `{"format":1,"prints":["a"],"anchors":[{"id":1,"stored":"TRUSTED"}]}`,
-		"a plane that nobody knows":       `{"format":1,"members":[{"id":"a","roles":[{"plane":"x"}]}]}`,
-		"an operator that is not there":   `{"format":1,"members":[{"id":"a","kind":"operator"}]}`,
-		"a duration that is none":         `{"format":1,"policy":{"lead":"x"}}`,
-		"seconds beyond all measure":      `{"format":1,"restartSeconds":1e999}`,
-		"a time that is none":             `{"format":1,"at":"yesterday"}`,
-	}
-	for name, text := range tests {
+	for name, test := range map[string]struct{ text, want string }{
+		"what is no JSON":                          {`{`, "unexpected end"},
+		"another format":                           {`{"format":3}`, "it has format 3 and not 2: use the keyturn of the operator's version"},
+		"no format":                                {`{}`, "it has format 0"},
+		"an anchor without a fingerprint":          {recordOf(`"anchors":[{"id":"","name":"a1"}]`), `anchor "a1" has no fingerprint`},
+		"no anchor in the place of one":            {recordOf(`"anchors":[null]`), "has no fingerprint"},
+		"a state that is unknown":                  {recordOf(`"anchors":[{"id":"a","stored":"TRUSTED"}]`), `state "TRUSTED" is none of`},
+		"a kind that is unknown":                   {recordOf(`"members":[{"id":"a","kind":"broker"}]`), `kind "broker" is none of`},
+		"an operator without a role":               {recordOf(`"members":[{"id":"a","kind":"operator"}]`), `member "a" is a client without a role`},
+		"an application without a role":            {recordOf(`"members":[{"id":"a","kind":"holder"}]`), `member "a" is a client without a role`},
+		"a plane that is unknown":                  {recordOf(`"members":[{"id":"a","roles":[{"name":"r","plane":"x"}]}]`), `role "r" of member "a" is in the unknown plane "x"`},
+		"no plane":                                 {recordOf(`"members":[{"id":"a","roles":[{"name":"r"}]}]`), `unknown plane ""`},
+		"a process that neither runs nor does not": {recordOf(`"members":[{"id":"a","roles":[{"plane":"data","evidence":{"process":"x"}}]}]`), `process "x" is none of`},
+		"an unknown way of loading":                {recordOf(`"policy":{"reload":"x"}`), `reload "x" is none of`},
+		"an unknown retirement":                    {recordOf(`"policy":{"retirement":"x"}`), `retirement "x" is none of`},
+		"an unknown issuance":                      {recordOf(`"policy":{"issuance":"x"}`), `issuance "x" is none of`},
+		"a duration that is none":                  {recordOf(`"policy":{"leadNanoseconds":"x"}`), "leadNanoseconds"},
+		"seconds beyond all measure":               {`{"format":2,"restartSeconds":1e999}`, "restartSeconds"},
+		"a time that is none":                      {recordOf(`"now":"yesterday"`), "yesterday"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := authorities.Words().Parse(text); err == nil {
-				t.Errorf("accepted %s", text)
+			if _, err := authorities.Words().Parse(compress(t, test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v for %s, want %q", err, test.text, test.want)
 			}
 		})
 	}
 }
 
+// recordOf is the JSON of a record with something in its snapshot.
+func recordOf(snapshot string) string {
+	return `{"format":2,"cluster":"my","domain":"cluster-ca","snapshot":{` + snapshot + `}}`
+}
+
+func TestParseRejectsWhatIsNotCompressed(t *testing.T) {
+	t.Parallel()
+	whole := encode(t, rotationtest.AtRest(3))
+	broken := bytes.Clone(whole)
+	broken[len(broken)-5] ^= 1 // its checksum
+	for name, encoded := range map[string][]byte{
+		"nothing":                       nil,
+		"a record of an earlier format": []byte(`{"format":1,"cluster":"my","domain":"cluster-ca"}`),
+		"half a record":                 whole[:len(whole)/2],
+		"a record that was changed":     broken,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if r, err := authorities.Words().Parse(encoded); err == nil {
+				t.Errorf("it is read as %+v", r)
+			}
+		})
+	}
+}
+
+func TestAnErrorOfParseIsShort(t *testing.T) {
+	t.Parallel()
+	_, err := authorities.Words().Parse(compress(t, recordOf(`"policy":{"reload":"`+strings.Repeat("x", 1<<20)+`"}`)))
+	if err == nil {
+		t.Fatal("it is read")
+	}
+	if size := len(err.Error()); size > 2<<10 {
+		t.Errorf("the error has %d bytes", size)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, r := range []rotation.Record{rotationtest.AtRest(1), crowded(2), rotationtest.AtRest(1, rotationtest.Clients, rotationtest.Replaced), {Words: authorities.Words()}} {
-		text, err := r.Encode()
+		encoded, err := r.Encode()
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(text)
+		compressed, err := gzip.NewReader(bytes.NewReader(encoded))
+		if err != nil {
+			f.Fatal(err)
+		}
+		text, err := io.ReadAll(compressed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := authorities.Words().Parse(text)
+		r, err := authorities.Words().Parse(compress(t, text))
 		if err != nil {
 			return
 		}
@@ -244,10 +333,10 @@ func FuzzParse(f *testing.F) {
 		}
 		r2, err := authorities.Words().Parse(again)
 		if err != nil {
-			t.Fatalf("what was written cannot be read: %v\n%s", err, again)
+			t.Fatalf("what was written cannot be read: %v\n%s", err, expand(t, again))
 		}
 		if !r.Same(r2) {
-			t.Fatalf("it was read as something else:\n%s", again)
+			t.Fatalf("it was read as something else:\n%s", expand(t, again))
 		}
 		// Whatever somebody wrote into the ConfigMap, a person gets an answer.
 		plan := trust.Decide(r.Snapshot)
@@ -329,26 +418,32 @@ func TestAMemberIsAsItIsSinceItWasFirstRecordedSo(t *testing.T) {
 }
 
 // Nothing runs beside it: what is counted is what the whole process allocates.
-func TestARecordThatNobodyCanHaveWrittenTakesNoRoom(t *testing.T) {
-	ones := func(n int) string { return strings.TrimSuffix(strings.Repeat("1,", n), ",") }
-	many := func(what string) string {
-		return strings.TrimSuffix(strings.Repeat(what+",", rotation.MaxEncoded/(len(what)+1)-100), ",")
+func TestARecordThatNoOperatorWritesTakesLittleMemory(t *testing.T) {
+	many := func(what string, bytes int) string {
+		return strings.TrimSuffix(strings.Repeat(what+",", bytes/(len(what)+1)), ",")
 	}
-	const begin = `{"format":1,"cluster":"my","domain":"cluster-ca","prints":["a"],`
-	for name, text := range map[string]string{
-		"one store that is named again and again": begin + `"stores":[{"trust":[` + ones(10_000) + `]}],"members":[{"id":"x","roles":[{"mounted":[` + ones(10_000) + `]}]}]}`,
-		"empty members":           begin + `"members":[` + many(`{}`) + `]}`,
-		"a text that is too long": begin + `"refused":"` + strings.Repeat("x", 8*rotation.MaxEncoded) + `"}`,
+	for name, c := range map[string]struct {
+		text   string
+		isRead bool
+	}{
+		"a text that never ends":     {`{"format":2,"refused":"` + strings.Repeat("x", 64<<20) + `"}`, false},
+		"empty members":              {recordOf(`"members":[` + many(`{}`, 8<<20-200) + `]`), false},
+		"members that are not there": {recordOf(`"members":[` + many(`null`, 8<<20-200) + `]`), false},
+		"roles that are not there":   {recordOf(`"members":[{"roles":[` + many(`null`, 8<<20-200) + `]}]`), false},
+		"anchors without an end":     {recordOf(`"application":{"anchors":[` + many(`""`, 8<<20-200) + `]}`), false},
+		"names of nothing":           {`{"format":2,"versions":{` + many(`"":""`, 8<<20-200) + `}}`, false},
+		"as many roles as are read":  {recordOf(`"members":[{"id":"a","roles":[` + many(`{"plane":"data"}`, 60_000*17) + `]}]`), true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			encoded := compress(t, c.text)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 
-			_, err := authorities.Words().Parse(text)
+			_, err := authorities.Words().Parse(encoded)
 
 			runtime.ReadMemStats(&after)
-			if used := after.TotalAlloc - before.TotalAlloc; err == nil || used > 32<<20 {
-				t.Errorf("reading %d bytes took %d MiB, %v", len(text), used>>20, err)
+			if used := after.TotalAlloc - before.TotalAlloc; (err == nil) != c.isRead || used > 128<<20 {
+				t.Errorf("reading %d bytes took %d MiB, %v", len(c.text), used>>20, err)
 			}
 		})
 	}
@@ -368,8 +463,8 @@ func TestATimeThatCannotBeWrittenIsNone(t *testing.T) {
 			r.Members["my-dual-0"] = rotation.MemberFacts{StartedAt: at, LeafNotAfter: at}
 			everyRole("my-dual-0", func(e *trust.Evidence) { e.Since, e.HeldUntil = at, at })(&r)
 
-			if text, err := r.Encode(); err != nil || strings.Contains(text, "9999") {
-				t.Errorf("%v: %s", err, text)
+			if text := expand(t, encode(t, r)); strings.Contains(text, "9999") || strings.Contains(text, "0000-") {
+				t.Error(text)
 			}
 		})
 	}

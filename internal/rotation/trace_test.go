@@ -23,7 +23,8 @@ const maxRecord = 1 << 20
 // A trace is what an operator wrote down, line by line, while it rotated the CA of
 // a real cluster: every state of the ConfigMap <cluster>-trust, as
 //
-//	kubectl get configmap <cluster>-trust --watch --output json | jq --compact-output '.data["cluster-ca.json"] | fromjson'
+//	kubectl get configmap <cluster>-trust --watch --output json | jq --unbuffered --raw-output '.binaryData["cluster-ca.json.gz"]' |
+//	  while read -r record; do base64 --decode <<< "$record" | gunzip; echo; done
 //
 // shows them. The model that is walked exhaustively has to know each of its steps;
 // otherwise the walk proves something about another machine.
@@ -61,7 +62,7 @@ func readTrace(t *testing.T, path string) []rotation.Record {
 	lines.Buffer(nil, maxRecord)
 	var records []rotation.Record
 	for lines.Scan() {
-		record, err := authorities.Words().Parse(lines.Text())
+		record, err := authorities.Words().Parse(compress(t, lines.Text()))
 		if err != nil {
 			t.Fatal(err)
 		}

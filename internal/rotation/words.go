@@ -30,7 +30,7 @@ type Words struct {
 	Users, Internal string
 	// Clients are what the clients of servers know.
 	Clients ClientWords
-	// Planes are the planes of the servers. The first is left out where records name one.
+	// Planes are the planes of the servers. Records name them.
 	Planes []PlaneWords
 	// Remainder is the phase in which nothing is left but restarts that nobody waits for:
 	// only Closing still accepts the old anchor, or Keeping presents an older certificate
@@ -55,6 +55,16 @@ type ClientWords struct {
 	Rereading, Pinned string
 	// Meanwhile is what a cross certificate does for pinned clients only as long as this holds, too; empty where that is all.
 	Meanwhile string
+}
+
+// plane is the plane of a name, and false where the servers have none of that name.
+func (w *Words) plane(name string) (trust.Plane, bool) {
+	for _, known := range w.Planes {
+		if known.Name == name {
+			return known.Plane, true
+		}
+	}
+	return trust.Plane{}, false
 }
 
 // Subject is an authority of a cluster.

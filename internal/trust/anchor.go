@@ -35,27 +35,27 @@ const (
 
 // Anchor is one CA certificate that the domain knows.
 type Anchor struct {
-	ID AnchorID
+	ID AnchorID `json:"id"`
 	// Name is the SHA-1 by which Secrets call it; it identifies nothing.
-	Name     string
-	Key      KeyID
-	NotAfter time.Time
+	Name     string    `json:"name,omitempty"`
+	Key      KeyID     `json:"key,omitempty"`
+	NotAfter time.Time `json:"notAfter,omitzero"`
 	// Cross lists who vouches for Key by cross certificates that are not expired.
-	Cross []Cross
+	Cross []Cross `json:"cross,omitempty"`
 	// NoCross says why a cross certificate by the outgoing authority is missing.
-	NoCross string
+	NoCross string `json:"noCross,omitempty"`
 	// Signs is true while the private key is at hand to sign leaves with.
-	Signs bool
+	Signs bool `json:"signs,omitempty"`
 	// Stored is its state in the trusted-certs Secret.
-	Stored State
+	Stored State `json:"stored,omitempty"`
 	// Compromised is set when a person distrusts it now.
-	Compromised bool
+	Compromised bool `json:"compromised,omitempty"`
 	// Kept is set while the owner of the authority wants it trusted beside the target.
 	// It is not on its way out, and nothing waits for that.
-	Kept bool
+	Kept bool `json:"kept,omitempty"`
 	// Removed is set when the owner of the authority has taken it away: it goes although
 	// others may hold leaves of it.
-	Removed bool
+	Removed bool `json:"removed,omitempty"`
 }
 
 // Beside reports whether the anchor is trusted beside the target on purpose. While members present its leaves they
@@ -70,27 +70,33 @@ func (a *Anchor) Beside(target AnchorID) bool {
 // through it.
 type Cross struct {
 	// Issuer is the older authority.
-	Issuer KeyID
+	Issuer KeyID `json:"issuer"`
 	// NotAfter is when the first certificate of the row ends.
-	NotAfter time.Time
+	NotAfter time.Time `json:"notAfter,omitzero"`
 	// Distrusted is set when the issuer is compromised, or another in the row.
-	Distrusted bool
+	Distrusted bool `json:"distrusted,omitempty"`
 }
 
 // Identity is what a peer presents, as far as trust is concerned.
 type Identity struct {
 	// Signer is the key that signed the leaf; empty when there is no leaf.
-	Signer KeyID
+	Signer KeyID `json:"signer,omitempty"`
 	// Cross lists the keys that signed the cross certificates sent along, sorted.
-	Cross []KeyID
+	Cross []KeyID `json:"cross,omitempty"`
 }
 
 // Stores is what one role of a peer trusts and presents.
 type Stores struct {
 	// Trust is sorted.
-	Trust    []AnchorID
-	Identity Identity
+	Trust    []AnchorID `json:"trust,omitempty"`
+	Identity Identity   `json:"identity,omitzero"`
 }
+
+// IsZero reports whether a role trusts and presents nothing.
+func (s Stores) IsZero() bool { return len(s.Trust) == 0 && s.Identity.IsZero() }
+
+// IsZero reports whether a peer presents nothing.
+func (i Identity) IsZero() bool { return i.Signer == "" && len(i.Cross) == 0 }
 
 func (s Stores) same(other Stores) bool {
 	return slices.Equal(s.Trust, other.Trust) && s.Identity.same(other.Identity)

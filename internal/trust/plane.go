@@ -46,6 +46,15 @@ type Plane struct {
 	Keeper string
 }
 
+// MarshalText renders a plane as its name.
+func (p Plane) MarshalText() ([]byte, error) { return []byte(p.Name), nil }
+
+// UnmarshalText reads the name of a plane. The rest of it is for the caller to fill in.
+func (p *Plane) UnmarshalText(name []byte) error {
+	*p = Plane{Name: string(name)}
+	return nil
+}
+
 // Reloads reports whether the roles of a plane load everything without a restart where
 // reload is proven.
 func (p Plane) Reloads() bool { return p.Trust == Reloading && p.Identity == Reloading }

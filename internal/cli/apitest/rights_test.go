@@ -59,12 +59,12 @@ func newNamespace(t *testing.T) namespace {
 		n.create(secret)
 		record.Versions["Secret "+name] = secret.ResourceVersion
 	}
-	text, err := record.Encode()
+	encoded, err := record.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.create(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: rotation.ConfigMapName("my-cluster")}, Data: map[string]string{rotation.Key(string(authorities.Cluster)): text},
+		ObjectMeta: metav1.ObjectMeta{Name: rotation.ConfigMapName("my-cluster")}, BinaryData: map[string][]byte{rotation.Key(string(authorities.Cluster)): encoded},
 	})
 	return n
 }

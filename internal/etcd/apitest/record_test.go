@@ -37,7 +37,7 @@ func (w *world) recorded(plane contract.Plane) rotation.Record {
 	if stored == nil {
 		w.t.Fatal("nothing is recorded")
 	}
-	record, err := domains.Words(w.namespace, plane).Parse(stored.Data[rotation.Key(domains.Recorded(plane))])
+	record, err := domains.Words(w.namespace, plane).Parse(stored.BinaryData[rotation.Key(domains.Recorded(plane))])
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestWhatIsNoRecordIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	w := reporting(t, 1)
 	stored := w.stored()
-	stored.Labels, stored.Data = nil, map[string]string{"of": "another program"}
+	stored.Labels, stored.BinaryData, stored.Data = nil, nil, map[string]string{"of": "another program"}
 	if err := w.person.Update(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
@@ -163,12 +163,12 @@ func TestABrokenRecordIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := reporting(t, 1)
 	stored := w.stored()
-	stored.Data = map[string]string{rotation.Key("peer-ca"): "{"}
+	stored.BinaryData = map[string][]byte{rotation.Key("peer-ca"): []byte("{")}
 	if err := w.person.Update(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
 	w.restart()
 	w.comesTo("it is recorded again", func() bool {
-		return len(w.stored().Data) == 2 && w.phase(contract.PeerPlane) == rotation.Trusted
+		return len(w.stored().BinaryData) == 2 && w.phase(contract.PeerPlane) == rotation.Trusted
 	})
 }

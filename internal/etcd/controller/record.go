@@ -29,14 +29,14 @@ func (p *pass) recallRecords(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var data map[string]string
+	var data map[string][]byte
 	if stored != nil {
 		uid, isOfACluster := stored.Labels[model.ClusterUIDLabel]
 		if !isOfACluster {
 			return &foreignRecordError{p.options.Namespace + "/" + name}
 		}
 		if uid == string(p.etcd.UID) {
-			data = stored.Data
+			data = stored.BinaryData
 		}
 	}
 	words := map[string]*rotation.Words{}
@@ -117,12 +117,12 @@ func (p *pass) recordCAs(ctx context.Context) error {
 // reasonNotRecorded is that of the event that tells of a record with more than a ConfigMap holds.
 const reasonNotRecorded = "TrustNotRecorded"
 
-func (p *pass) writeRecord(ctx context.Context, data map[string]string) error {
+func (p *pass) writeRecord(ctx context.Context, data map[string][]byte) error {
 	labels, err := p.privateLabels(ctx)
 	if err != nil {
 		return err
 	}
-	intent := coreac.ConfigMap(p.cluster.Names.Record(), p.options.Namespace).WithLabels(labels).WithData(data)
+	intent := coreac.ConfigMap(p.cluster.Names.Record(), p.options.Namespace).WithLabels(labels).WithBinaryData(data)
 	if _, err := p.memory.objects.Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("recording the CAs: %w", err)
 	}

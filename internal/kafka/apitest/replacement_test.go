@@ -320,7 +320,7 @@ func (w *world) record() string {
 	w.t.Helper()
 	var recorded corev1.ConfigMap
 	w.get(rotation.ConfigMapName(clusterName), &recorded)
-	return recorded.ResourceVersion + "\n" + recorded.Data[rotation.Key(string(authorities.Cluster))]
+	return recorded.ResourceVersion + "\n" + string(recorded.BinaryData[rotation.Key(string(authorities.Cluster))])
 }
 
 func TestARotationGoesOnByItselfWithoutReload(t *testing.T) {

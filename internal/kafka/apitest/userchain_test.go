@@ -56,7 +56,7 @@ func (w *world) saidOf(client string) rotation.Outlook {
 	w.t.Helper()
 	var recorded corev1.ConfigMap
 	w.get(rotation.ConfigMapName(clusterName), &recorded)
-	record, err := authorities.Words().Parse(recorded.Data[rotation.Key(string(authorities.Cluster))])
+	record, err := authorities.Words().Parse(recorded.BinaryData[rotation.Key(string(authorities.Cluster))])
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func (w *world) strategies() map[trust.StrategyKind]string {
 		w.run(1)
 		var recorded corev1.ConfigMap
 		w.get(rotation.ConfigMapName(clusterName), &recorded)
-		record, err := authorities.Words().Parse(recorded.Data[rotation.Key(string(authorities.Cluster))])
+		record, err := authorities.Words().Parse(recorded.BinaryData[rotation.Key(string(authorities.Cluster))])
 		if err != nil {
 			w.t.Fatal(err)
 		}

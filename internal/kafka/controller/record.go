@@ -67,7 +67,7 @@ func (r *Reconciler) applyRecord(ctx context.Context, c *applied) error {
 	intent := coreac.ConfigMap(name, c.kafka.Namespace).
 		WithLabels(c.cluster.ComponentLabels(model.OperatorComponent())).
 		WithOwnerReferences(ownerReference(&c.kafka)).
-		WithData(data)
+		WithBinaryData(data)
 	if err := r.applyObject(ctx, c.desired, intended{objectID{configMapKind().GroupKind(), name}, "", rendered(intent)}); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (r *Reconciler) readRecords(ctx context.Context, o *observation) (map[strin
 	for _, kind := range kinds() {
 		words[string(kind)] = authorities.Words()
 	}
-	return records.Parse(stored.Data, o.kafka.Name, words, o.now), nil
+	return records.Parse(stored.BinaryData, o.kafka.Name, words, o.now), nil
 }
 
 func (c *applied) recordOf(kind authorities.Kind) rotation.Record {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"bytes"
 	"maps"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func recorded(t *testing.T, api client.Client) (corev1.ConfigMap, rotation.Recor
 	if err := api.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: rotation.ConfigMapName("my")}, &stored); err != nil {
 		t.Fatal(err)
 	}
-	record, err := authorities.Words().Parse(stored.Data[rotation.Key(string(authorities.Cluster))])
+	record, err := authorities.Words().Parse(stored.BinaryData[rotation.Key(string(authorities.Cluster))])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +60,8 @@ func TestAnOperatorThatStartsWritesNoRecordThatSaysTheSame(t *testing.T) {
 
 	recordAnew(t, recorder(api), inRotation(rotationtest.Now().Add(time.Hour)))
 
-	if after, _ := recorded(t, api); !maps.Equal(after.Data, before.Data) {
-		t.Errorf("the next operator has written\n%v\nin the place of\n%v", after.Data, before.Data)
+	if after, _ := recorded(t, api); !maps.EqualFunc(after.BinaryData, before.BinaryData, bytes.Equal) {
+		t.Errorf("the next operator has written\n%v\nin the place of\n%v", after.BinaryData, before.BinaryData)
 	}
 }
 
@@ -71,8 +72,13 @@ func TestARotationBeganWhenTheOperatorBeforeBeganIt(t *testing.T) {
 		disturb func(*corev1.ConfigMap)
 		began   time.Duration
 	}{
-		"it has written that down":                   {disturb: func(*corev1.ConfigMap) {}},
-		"somebody has broken the record":             {func(c *corev1.ConfigMap) { c.Data[rotation.Key(string(authorities.Cluster))] = "{" }, time.Hour},
+		"it has written that down": {disturb: func(*corev1.ConfigMap) {}},
+		"somebody has broken the record": {func(c *corev1.ConfigMap) {
+			c.BinaryData[rotation.Key(string(authorities.Cluster))] = []byte("{")
+		}, time.Hour},
+		"the record has an earlier format": {func(c *corev1.ConfigMap) {
+			c.BinaryData, c.Data = nil, map[string]string{"cluster-ca.json": `{"format":1,"cluster":"my","domain":"cluster-ca"}`}
+		}, time.Hour},
 		"the record is of another Kafka of the name": {func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "another" }, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,8 @@ type memory struct {
 	uid types.UID
 	// noDisruption is the version of the record of disruptions that is known to record none.
 	noDisruption string
+	// recorded is the version of the record of trust, as it was when that was written last.
+	recorded string
 	// lostRaces counts the reconciles in a row that lost a race.
 	lostRaces int
 	// steps are those of each CA that the last reconcile took.

@@ -50,7 +50,7 @@ func recordAgain(failure error) time.Duration {
 // recordPause is how long after a failure it is tried again to write a record.
 const recordPause = 5 * time.Second
 
-// applyRecord writes the records that are short enough.
+// applyRecord writes the records that are short enough. While nothing is new, and the object is as it was, they are not encoded.
 func (r *Reconciler) applyRecord(ctx context.Context, c *applied) error {
 	if c.unrecalled != nil {
 		return c.unrecalled
@@ -59,19 +59,35 @@ func (r *Reconciler) applyRecord(ctx context.Context, c *applied) error {
 	for _, kind := range kinds() {
 		latest = append(latest, r.records.Latest(c.kafka.UID, c.recordOf(kind), c.domain(kind).Plan))
 	}
+	id := objectID{configMapKind().GroupKind(), rotation.ConfigMapName(c.kafka.Name)}
+	version := c.versionOf(id)
+	if !r.records.HasNew(c.kafka.UID) && version != "" && version == c.memory.recorded {
+		return nil
+	}
 	data, long := records.Encode(latest)
 	if data == nil {
 		return fmt.Errorf("recording the trust of Kafka %s/%s: %w", c.kafka.Namespace, c.kafka.Name, long)
 	}
-	name := rotation.ConfigMapName(c.kafka.Name)
-	intent := coreac.ConfigMap(name, c.kafka.Namespace).
+	intent := coreac.ConfigMap(id.name, c.kafka.Namespace).
 		WithLabels(c.cluster.ComponentLabels(model.OperatorComponent())).
 		WithOwnerReferences(ownerReference(&c.kafka)).
 		WithBinaryData(data)
-	if err := r.applyObject(ctx, c.desired, intended{objectID{configMapKind().GroupKind(), name}, "", rendered(intent)}); err != nil {
+	if err := r.applyObject(ctx, c.desired, intended{id, "", rendered(intent)}); err != nil {
 		return err
 	}
+	if long == nil {
+		r.records.Wrote(c.kafka.UID)
+		c.memory.recorded = version
+	}
 	return long
+}
+
+// versionOf is the resource version of an object that was observed, empty without one.
+func (o *observation) versionOf(id objectID) string {
+	if object, exists := o.objects[id]; exists {
+		return object.ResourceVersion
+	}
+	return ""
 }
 
 // recallRecords reads the cluster's last records, which this operator process or the previous one wrote.

@@ -65,6 +65,34 @@ func TestAnOperatorThatStartsWritesNoRecordThatSaysTheSame(t *testing.T) {
 	}
 }
 
+func TestARecordThatWasChangedIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	api := fake.NewClientBuilder().Build()
+	r, c := recorder(api), inRotation(rotationtest.Now())
+	id := objectID{configMapKind().GroupKind(), rotation.ConfigMapName("my")}
+	for range 3 { // at rest, it is known by its version
+		recordAnew(t, r, c)
+		stored, _ := recorded(t, api)
+		c.objects = map[objectID]*metav1.PartialObjectMetadata{id: {ObjectMeta: stored.ObjectMeta}}
+	}
+	before, _ := recorded(t, api)
+	if c.memory.recorded != before.ResourceVersion {
+		t.Fatalf("version %q is known, want %q", c.memory.recorded, before.ResourceVersion)
+	}
+
+	changed := before.DeepCopy()
+	changed.BinaryData = nil
+	if err := api.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	c.objects[id].ResourceVersion = changed.ResourceVersion
+	recordAnew(t, r, c)
+
+	if after, _ := recorded(t, api); !maps.EqualFunc(after.BinaryData, before.BinaryData, bytes.Equal) {
+		t.Errorf("the record holds %v", after.BinaryData)
+	}
+}
+
 func TestARotationBeganWhenTheOperatorBeforeBeganIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

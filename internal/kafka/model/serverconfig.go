@@ -19,7 +19,8 @@ const (
 //
 // Every other DN is unchanged, so CN=<user> stays User:CN=<user>. Kafka matches the RFC 2253 form, in
 // which commas and pluses inside a value are escaped, and here both separate attributes. The connection
-// is not rejected: a principal appears in logs and ACLs, a failed mapping only as a broken connection.
+// is not rejected: a principal appears in logs and ACLs, a failed mapping only as a broken connection. With the
+// certificate of the operator, Kafka 4.3.1 lets a topic be created on the replication listener alone.
 const principalMapping = `RULE:(?is)^((?:.*[,+])?O=io\.strimzi(?:[,+].*)?)$/reserved:$1/,DEFAULT`
 
 // Voter is a controller as controller.quorum.voters names it.

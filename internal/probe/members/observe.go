@@ -73,10 +73,10 @@ func (r *reports) of(ctx context.Context, node reach.Node) (observe.Evidence, er
 	evidence := observe.Evidence{Trusts: map[string][]string{}, Issuers: map[string][]string{}}
 	for _, plane := range etcd.Status.MemberStatuses[at].Loaded {
 		r.learn(ctx, node.Name, append([]string{plane.Presents}, plane.Trusts...))
-		whom := plane.Plane + "s"
-		evidence.Trusts[whom] = observe.Named(plane.Trusts, r.cas)
+		audience := plane.Plane + "s"
+		evidence.Trusts[audience] = observe.Named(plane.Trusts, r.cas)
 		if issuer := r.cas[plane.Presents]; issuer != "" && plane.Plane == string(contract.PeerPlane) {
-			evidence.Issuers[whom] = []string{issuer}
+			evidence.Issuers[audience] = []string{issuer}
 		}
 	}
 	return evidence, nil

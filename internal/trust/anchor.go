@@ -65,9 +65,8 @@ func (a *Anchor) Beside(target AnchorID) bool {
 	return a.Kept && !a.Compromised && a.ID != target && !inUse
 }
 
-// Cross is a way from an anchor's key to an older authority, by a cross certificate
-// or a row of them: whoever trusts only that authority verifies the new leaves
-// through it.
+// Cross is a way from an anchor's key to an older authority, by one cross certificate or a row of them. A
+// peer that trusts only that authority verifies the new leaves through it.
 type Cross struct {
 	// Issuer is the older authority.
 	Issuer KeyID `json:"issuer"`

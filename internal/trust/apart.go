@@ -5,21 +5,21 @@ import "slices"
 // Reason says why a member is set apart, as conditions and metrics carry it.
 type Reason string
 
-// The reasons for which nobody waits for a member.
+// The reasons for which the rotation does not wait for a member.
 const (
-	// UnknownClaims: it says that it runs on certificates of an authority that nobody
-	// has given it. Evidence confirms what is known; it never introduces an authority.
+	// UnknownClaims: it reports certificates of an authority that it was never given. Evidence confirms what
+	// is known; it never introduces an authority.
 	UnknownClaims Reason = "UnknownAuthorityClaimed"
 	// NoSigner: it was never given a certificate, and the authority that the others
 	// still use cannot sign one.
 	NoSigner Reason = "NobodyCanSign"
-	// SecretLost: what a process was given is lost, and nobody can sign for it. It is
-	// waited for, because it goes on presenting what it has.
+	// SecretLost: what a process was given is lost, and no certificate can be issued for it. The rotation
+	// waits for it, because it continues to present what it has.
 	SecretLost Reason = "SecretLost"
 )
 
-// Apart is a member that nobody waits for, so that it holds up itself and nobody else;
-// or, as Plan.Stranded, one that is waited for and that only a person can help.
+// Apart is a member that the rotation does not wait for, so that it delays only itself. In Plan.Stranded
+// it is one that is waited for and that only a person can help.
 type Apart struct {
 	Member MemberID
 	Reason Reason
@@ -27,7 +27,7 @@ type Apart struct {
 	What string
 }
 
-// exemption is a rule by which nobody waits for a member.
+// exemption is a rule by which the rotation does not wait for a member.
 type exemption struct {
 	reason Reason
 	// of says what is to be told of a member that is exempt, and nothing of others.
@@ -42,9 +42,9 @@ func exemptions() []exemption {
 	}
 }
 
-// setApart tells the members that count from those that nobody waits for. Where every
-// node claims what nobody knows it is not the nodes that have to be doubted, and all of
-// them count: going on without any would be going on blindly.
+// setApart separates the members that count from those that are not waited for. Where every node reports
+// something unknown, the nodes are not the ones to doubt, and all of them count. Without any the rotation
+// would continue blindly.
 func (v *view) setApart() {
 	v.peers = make([]*Member, 0, len(v.Members))
 	nodes := 0
@@ -73,9 +73,8 @@ func (v *view) setApart() {
 	})
 }
 
-// stranded are the members that are waited for and that only a person can help: those
-// that are doubted and count all the same, and those that lost what they were given
-// while nobody can sign for them.
+// stranded are the members that are waited for and that only a person can help. Some are doubted and count
+// all the same; the others lost their Secret while no certificate can be issued for them.
 func (v *view) stranded() []Apart {
 	out := slices.Clone(v.doubted)
 	for _, m := range v.peers {
@@ -99,14 +98,14 @@ func (v *view) exempt(m *Member) (Apart, bool) {
 	return Apart{}, false
 }
 
-// isApart reports whether nobody waits for the member for that reason.
+// isApart reports whether the member is set apart for that reason.
 func (v *view) isApart(m *Member, reason Reason) bool {
 	return slices.ContainsFunc(v.apart, func(a Apart) bool { return a.Member == m.ID && a.Reason == reason })
 }
 
-// claimsUnknown finds a member that names an authority nobody knows. Whoever counts is
-// only ever given what is known, and an anchor stays known until nobody trusts it any
-// more; so this is a lie, or a server that somebody else configures.
+// claimsUnknown finds a member that names an unknown authority. A member that counts receives only known
+// anchors, and an anchor stays known while any member trusts it. So the claim is false, or another
+// controller configures the server.
 func claimsUnknown(v *view, m *Member) string {
 	for i := range m.Roles {
 		r := &m.Roles[i]
@@ -127,10 +126,9 @@ func (r *Role) claims() []Stores {
 	return claims
 }
 
-// unknown reports whether stores hold what nobody knows. Who loads at its start keeps in
-// memory what has been withdrawn from everything else, so that it may name an anchor that is
-// known no more; but not such anchors alone while another authority takes over, because
-// nothing is withdrawn from under it then.
+// unknown reports whether stores hold something unknown. A role that loads at its start keeps withdrawn
+// anchors in memory, so it may name one that is no longer known. But while another authority takes over
+// nothing is withdrawn from it, so it may not name unknown anchors only.
 func (v *view) unknown(r *Role, s Stores) bool {
 	isKnown := func(id AnchorID) bool { _, known := v.key[id]; return known }
 	switch {
@@ -156,10 +154,9 @@ func (v *view) knownKey(key KeyID) bool {
 	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Key == key })
 }
 
-// lacksSigner finds a newcomer that cannot be given a certificate of the authority that
-// is in use. It waits for the new one, and would wait for ever if the others, who have
-// to verify the new one first, waited for it. Whoever may run or
-// start is no newcomer: its Secret is lost.
+// lacksSigner finds a new member that cannot be given a certificate of the authority in use. The others
+// must verify the new authority first, so it would wait for ever if they waited for it. A member that may
+// run or start is not new: its Secret is lost.
 func lacksSigner(v *view, m *Member) string {
 	if m.mayRun() || !v.unsigned(m) {
 		return ""

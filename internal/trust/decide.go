@@ -11,8 +11,8 @@ type Plan struct {
 	// States is what the trusted-certs Secret should hold: the state of every
 	// anchor, Absent for those that it should not, or no longer, hold.
 	States map[AnchorID]State
-	// Signer is the anchor whose key signs the leaves that are made now for
-	// whom no publication says otherwise: users, new members.
+	// Signer is the anchor whose key signs leaves that no publication determines: those of users and new
+	// members.
 	Signer AnchorID
 	// Application is the bundle for applications, in its order.
 	Application []AnchorID
@@ -24,15 +24,15 @@ type Plan struct {
 	// Kept are the anchors that the late listeners of a member go on
 	// accepting although what it is started with does not hold them any more.
 	Kept map[MemberID][]AnchorID
-	// Vouching are the keys whose cross certificates are presented, may come to be,
-	// or are to be, sorted. What such a key signed must stay known: otherwise nobody
-	// could tell any more what those certificates are for.
+	// Vouching are the keys whose cross certificates are presented, may come to be, or are to be, sorted.
+	// What such a key signed must stay known. Otherwise the operator could not tell what those certificates
+	// are for.
 	Vouching []KeyID
 	// Loads are the members that have not loaded what is published to them.
 	Loads []Load
 	// Blockers are the guards that are shut, by guard, anchor and peer.
 	Blockers []Blocker
-	// Apart are the members that nobody waits for, in the order of the snapshot.
+	// Apart are the members that the rotation does not wait for, in the order of the snapshot.
 	Apart []Apart
 	// Stranded are the members that are waited for and that only a person can help.
 	Stranded []Apart
@@ -153,10 +153,9 @@ func (v *view) lead(held []AnchorID) AnchorID {
 	return v.target.ID
 }
 
-// mayLead reports whether an application that trusts nothing but the target
-// verifies every node, whatever that may come to present. Where nodes present
-// nothing of the domain, the bundle tells by whom to be signed: the target leads
-// once every node verifies it.
+// mayLead reports whether an application that trusts only the target verifies every node, whatever it may
+// come to present. Where nodes present nothing of the domain, the bundle tells clients which authority
+// must sign their certificates. The target then leads once every node verifies it.
 func (v *view) mayLead() bool {
 	if !v.nodesPresent() {
 		return v.open(GuardVerified, v.target)
@@ -243,9 +242,9 @@ func (v *view) rescue(m *Member, identity Identity) Publication {
 	return next
 }
 
-// stays reports whether the anchor is to be in a bundle of the member. What was
-// withdrawn is not given back while it is in PHASE_OUT, and what somebody removed
-// from the Secret by hand is not withdrawn for that.
+// stays reports whether the anchor is to be in a bundle of the member. A withdrawn anchor is not published
+// again while it is in PHASE_OUT. An anchor that was removed from the Secret by hand is not withdrawn for
+// that.
 func (v *view) stays(a *Anchor, m *Member, now []AnchorID, unused GuardName) bool {
 	held := slices.Contains(now, a.ID)
 	switch {
@@ -260,10 +259,9 @@ func (v *view) stays(a *Anchor, m *Member, now []AnchorID, unused GuardName) boo
 	return !ready || !v.open(unused, a)
 }
 
-// early reports whether a compromised anchor is withdrawn from what a node starts
-// with, before those of the late bundle that reload stop accepting it. They go on with
-// their persisted settings, while those that load at their start take the new ones: so one
-// restart each is enough for nobody to hold the anchor any more.
+// early reports whether a compromised anchor is withdrawn from what a node starts with, before its
+// reloading late listeners stop accepting it. They keep their persisted settings, while roles that load at
+// their start take the new ones. So one restart of each node removes the anchor from all memory.
 func (v *view) early(a *Anchor, m *Member) bool {
 	return a.Compromised && a != v.target && a.Stored == PhaseOut && m.persists(a) &&
 		v.open(GuardListeners, v.target) && v.open(GuardListenersTurned, a)
@@ -341,16 +339,16 @@ func (v *view) currentIdentity(m *Member) Identity {
 	return v.signedBy(v.signer())
 }
 
-// begun reports whether a node has been given a leaf of the target. Then everybody
-// had proven to verify it, and whoever came later was told to.
+// begun reports whether a node has been given a leaf of the target. By then every peer had proven to
+// verify it, and later members were told to trust it.
 func (v *view) begun() bool {
 	return slices.ContainsFunc(v.Members, func(m Member) bool {
 		return m.Kind == Node && m.Published.Identity.Signer == v.target.Key
 	})
 }
 
-// targetSigns reports whether the target signs for who has no leaf. One that an issuer
-// offers may have been given to a node before everybody had proven to verify it.
+// targetSigns reports whether the target signs for members without a leaf. A leaf that an issuer offers
+// may have been given to a node before every peer had proven to verify it.
 func (v *view) targetSigns() bool {
 	switch {
 	case !v.begun():
@@ -430,9 +428,9 @@ func (v *view) offersTarget() bool {
 	return true
 }
 
-// vouching finds whose cross certificates are sent along. What somebody presents since its
-// start does not count: nobody restarts it for that. Of whom nothing is known, every one may
-// be sent.
+// vouching finds the keys whose cross certificates are included in chains. What a role presents since its
+// start does not count, because it is not restarted for that. A role without evidence may include every
+// one.
 func (v *view) vouching(given map[MemberID]Publication) []KeyID {
 	var keys []KeyID
 	note := func(key KeyID) {
@@ -472,7 +470,7 @@ func (v *view) atRest() State {
 	return InUseAll
 }
 
-// leavesKnown reports whether anybody who decides the states presents anything.
+// leavesKnown reports whether any role that decides the states presents leaves.
 func (v *view) leavesKnown() bool {
 	known := false
 	v.roles(func(m *Member, r *Role) { known = known || decidesState(m, r) })

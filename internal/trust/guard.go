@@ -7,7 +7,7 @@ import (
 
 const day = 24 * time.Hour
 
-// applications is who stands for everybody outside who verifies the nodes.
+// applications stands in blockers for all clients outside the operator's reach that verify the nodes.
 const applications = "applications"
 
 // GuardName names a guard in conditions, metrics and the plan.
@@ -21,31 +21,29 @@ const (
 	// GuardApplications: applications were given the new anchor, and without a
 	// cross certificate the time to read it. Before leaves are switched.
 	GuardApplications GuardName = "ApplicationsHadTime"
-	// GuardListeners: whoever can reload its anchors trusts the new one itself.
-	// Before the operator's identity turns, which carries no cross certificate,
-	// and before any other anchor is withdrawn.
+	// GuardListeners: every role that can reload its anchors trusts the new one itself. Before the
+	// operator's identity turns, which carries no cross certificate, and before any other anchor is
+	// withdrawn.
 	GuardListeners GuardName = "EveryListenerTrustsNew"
-	// GuardMainUnused: nobody shows the old authority to those who trust the main bundle, or
-	// may come to. Before the anchor leaves that bundle.
+	// GuardMainUnused: no role presents the old authority to those that trust the main bundle, or may come
+	// to. Before the anchor is removed from that bundle.
 	GuardMainUnused GuardName = "OldUnusedMain"
 	// GuardLateUnused is the same for the late bundle; restarts that have time wait here.
 	GuardLateUnused GuardName = "OldUnusedLate"
-	// GuardListenersTurned: everybody of the late bundle who reloads presents the new
-	// authority, so that those who load at their start need no other. Before they are
-	// started without it.
+	// GuardListenersTurned: every role of the late bundle that reloads presents the new authority, so that
+	// roles that load at their start need no other. Before those are started without it.
 	GuardListenersTurned GuardName = "LateListenersTurned"
 	// GuardRetired: the policy lets an unused anchor go.
 	GuardRetired GuardName = "RetirementAllowed"
-	// GuardDistrusted: nobody trusts the old anchor any more, or may come to.
-	// Before it leaves the bundles.
+	// GuardDistrusted: no role trusts the old anchor any more, or may come to. Before it is removed from the
+	// trusted-certs Secret.
 	GuardDistrusted GuardName = "NobodyTrustsOld"
-	// GuardCrossUnneeded: everybody verifies new leaves without the cross
-	// certificate. Before it is taken off.
+	// GuardCrossUnneeded: every peer verifies new leaves without the cross certificate. Before that is
+	// removed from the chain.
 	GuardCrossUnneeded GuardName = "CrossCertificateUnneeded"
-	// GuardMounted: the member has mounted what it was given last, and its server is
-	// not still loading what it was given before. Before it is given something else:
-	// of two publications on their way a late kubelet could show the one in between,
-	// when nobody reckons with it any more.
+	// GuardMounted: the member has mounted its latest publication, and its server is not still loading the
+	// one before. Before it is given another. With two publications on their way, a late kubelet could mount
+	// the first when it is no longer expected.
 	GuardMounted GuardName = "LastPublicationMounted"
 	// GuardRunning: nothing moves while the resource is paused.
 	GuardRunning GuardName = "NotPaused"
@@ -63,22 +61,21 @@ type Blocker struct {
 	// Several is what the sentence says of Who, as it is said of several; empty where it
 	// does not begin with Who.
 	Several string
-	// Since is when that began; zero when nobody knows.
+	// Since is when that began; zero when that is unknown.
 	Since time.Time
 	// UntilStart is true of a process that has to be started for that: until then
 	// it will say the same.
 	UntilStart bool
 }
 
-// guard is one rule: it returns whom it waits for, and is open when that is nobody.
+// guard is one rule: it returns the blockers that it waits for, and is open when there are none.
 type guard struct {
 	name     GuardName
 	blockers func(*view, *Anchor) []Blocker
 }
 
-// law is all that decisions follow: what has to hold before something is done, and
-// whom nobody waits for. It is a value, so that a test can take each rule away and show
-// that it was needed.
+// law is all that decisions follow: what has to hold before something is done, and which members are not
+// waited for. It is a value, so that a test can take each rule away and show that it was needed.
 type law struct {
 	guards     []guard
 	exemptions []exemption
@@ -102,7 +99,7 @@ func guards() []guard {
 	}
 }
 
-// open asks one guard about one anchor, once, and remembers whom it waits for.
+// open asks one guard about one anchor, once, and remembers the blockers that it waits for.
 func (v *view) open(name GuardName, a *Anchor) bool {
 	q := question{name, a.ID}
 	if answer, ok := v.answers[q]; ok {
@@ -146,7 +143,7 @@ func (v *view) unless(
 	return out
 }
 
-// saying is what is said of somebody: of one, and of several.
+// saying is what a blocker says: of one peer, and of several.
 type saying struct {
 	one, several string
 	// of is how a plane loads what is spoken of; nil where nothing is to be loaded for it.
@@ -174,10 +171,9 @@ func (s saying) about(who string, since time.Time) Blocker {
 
 func verifies(_ *Member, r *Role) bool { return r.Verifies }
 
-// unverified: the leaf of the new authority, with the cross certificates that go
-// along, is accepted by whatever anybody trusts. Who trusts only what has expired
-// accepts nobody either way; waiting for him would wait for ever, because without a
-// leaf that others accept his server cannot be restarted into the quorum.
+// unverified: every peer accepts the leaf of the new authority with its cross certificates. A peer that
+// trusts only expired anchors accepts no leaf either way. Waiting for it would never end, because without
+// a leaf that others accept its server cannot rejoin the quorum.
 func unverified(v *view, _ *Anchor) []Blocker {
 	future := v.future()
 	return v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
@@ -209,7 +205,7 @@ func (v *view) applicationsReading() []Blocker {
 	return []Blocker{{Who: applications, What: "applications are given time to read the new CA", Since: v.Application.Since}}
 }
 
-// listenersBehind: whoever can load without a restart holds the new anchor itself.
+// listenersBehind: every role that can reload its trust holds the new anchor itself.
 func listenersBehind(v *view, a *Anchor) []Blocker {
 	return v.unless(
 		func(_ *Member, r *Role) bool { return r.Verifies && r.Plane.Trust == Reloading },
@@ -231,7 +227,7 @@ func (v *view) showsOld(presents func(*Member, *Role) bool) []Blocker {
 		})
 }
 
-// presentsTo are those who present to whoever trusts the bundle. The operator does to all.
+// presentsTo selects the roles that present to those that trust the bundle. The operator presents to all.
 func presentsTo(b Bundle) func(*Member, *Role) bool {
 	return func(m *Member, r *Role) bool { return m.Kind == Operator || r.Plane.Bundle == b }
 }
@@ -246,8 +242,8 @@ func shownByListeners(v *view, _ *Anchor) []Blocker {
 	})
 }
 
-// notRetired: where others hold leaves that nobody can count, only the end of the
-// anchor itself is proof, or the word of the owner who took it away.
+// notRetired: where others hold leaves that cannot be counted, only two things are proof: the anchor has
+// expired, or its owner has removed it.
 func notRetired(v *view, a *Anchor) []Blocker {
 	if v.Policy.Retirement == RetireUnused || a.Compromised || a.Removed || !v.Now.Before(a.NotAfter) {
 		return nil
@@ -279,7 +275,7 @@ func stillTrusted(v *view, a *Anchor) []Blocker {
 	return waits
 }
 
-// crossNeeded: somebody verifies new leaves only by way of an old anchor.
+// crossNeeded: some peer verifies new leaves only by way of an old anchor.
 func crossNeeded(v *view, a *Anchor) []Blocker {
 	bare := Identity{Signer: a.Key}
 	waits := v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
@@ -291,8 +287,7 @@ func crossNeeded(v *view, a *Anchor) []Blocker {
 	return append(waits, v.applicationsReading()...)
 }
 
-// mountsBehind lists the members with a publication on its way, or of which
-// nobody knows.
+// mountsBehind lists the members with a publication on its way, or without evidence.
 func mountsBehind(v *view, _ *Anchor) []Blocker {
 	var out []Blocker
 	for _, m := range v.peers {

@@ -24,8 +24,8 @@ type Load struct {
 	How    How
 	// Planes are those that are behind, those of the main bundle first.
 	Planes []Plane
-	// Remainder is true when only what it loads at its start is behind and nobody waits
-	// for that: the restart comes with the next one, or is done before it is due.
+	// Remainder is true when only what it loads at its start is behind and the rotation does not wait for
+	// that. The member catches up at its next restart, or is restarted before that is due.
 	Remainder bool
 	// Due is when a restart must be done at the latest; zero when nothing ends.
 	Due    time.Time
@@ -88,10 +88,9 @@ func inOrder(planes []Plane) []Plane {
 	return slices.Compact(planes)
 }
 
-// restartWaits reports whether a restart for what is loaded at the start would have to
-// be done once more: a reload is on its way, or a withdrawal. While somebody does not
-// verify the new authority yet no withdrawal comes, and it may be this very restart
-// that is waited for.
+// restartWaits reports whether a restart now would have to be repeated, because a reload or a withdrawal
+// comes first. No withdrawal comes before every peer verifies the new authority, and that may need this
+// very restart.
 func (v *view) restartWaits(m *Member, reload []Plane, strategy Strategy) bool {
 	reloads := strategy.Kind != Classic && len(reload) > 0 && v.Policy.Reload != RestartOnly
 	return reloads || v.restartComes(m) && v.open(GuardVerified, v.target)
@@ -173,9 +172,9 @@ func (v *view) restartComes(m *Member) bool {
 	})
 }
 
-// startsAreUrgent reports whether the rotation waits for those who load at their start:
-// without a cross certificate they must trust the new anchor before anybody presents it, and
-// a compromised anchor must leave their memory now.
+// startsAreUrgent reports whether the rotation waits for roles that load at their start. Without a cross
+// certificate they must trust the new anchor before any node presents it. A compromised anchor must leave
+// their memory now.
 func (v *view) startsAreUrgent(strategy Strategy) bool {
 	return strategy.Kind == Classic || slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
 		return a.Compromised && a.ID != v.Issuing
@@ -244,8 +243,9 @@ func (v *view) isPast(loaded, wanted []AnchorID, strategy Strategy) bool {
 	return !passing || strategy.Kind == Classic && slices.Contains(wanted, v.Issuing) && !slices.Contains(loaded, v.Issuing)
 }
 
-// promptly reports whether a member is restarted now for its prompt roles. Where they trust the same keys before and
-// after, as after a renewal, nobody is accepted or refused otherwise, and the restart is due before the certificate ends.
+// promptly reports whether a member is restarted now for its prompt roles. Where they trust the same keys
+// before and after, as after a renewal, a restart changes no verification. It is then due only before the
+// certificate expires.
 func (v *view) promptly(m *Member, strategy Strategy) bool {
 	return slices.ContainsFunc(m.Roles, func(r Role) bool {
 		loaded, wanted := r.Evidence.Loaded.Trust, m.Published.To(r.Plane).Trust
@@ -301,8 +301,8 @@ func (r *Role) same(s, want Stores) bool {
 	return !r.Presents || r.Plane.Identity != Reloading || s.Identity.same(want.Identity)
 }
 
-// sortedBlockers is whom each anchor waits for: what the first shut guard on its
-// way waits for, since the guards behind it can only wait for the same.
+// sortedBlockers lists the peers that each anchor waits for. Only those of its first shut guard are
+// listed, since the guards behind that one can only wait for the same peers.
 func (v *view) sortedBlockers() []Blocker {
 	at := func(b Blocker) int {
 		return slices.IndexFunc(v.law.guards, func(g guard) bool { return g.name == b.Guard })

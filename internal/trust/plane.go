@@ -10,8 +10,8 @@ type Bundle uint8
 const (
 	// Main is what most roles trust.
 	Main Bundle = iota
-	// Late is what roles trust to whom somebody presents what its process was started with.
-	// An anchor leaves it last, and that can take until everybody has been restarted.
+	// Late is trusted by roles whose peers present what their processes were started with. An anchor is
+	// removed from it last, which can take until all those processes have been restarted.
 	Late
 )
 
@@ -26,8 +26,8 @@ const (
 	AtStart
 )
 
-// Plane groups the roles of a kind of server by whom they talk to and by how they load. It is
-// data of that kind.
+// Plane groups the roles of a kind of server by the peers they talk to and by how they load. Each kind of
+// server defines its own planes.
 type Plane struct {
 	// Name tells the planes of one kind of server apart.
 	Name string

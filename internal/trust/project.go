@@ -2,7 +2,7 @@ package trust
 
 import "slices"
 
-// Stage is what one pass does, and for whom it had to wait before.
+// Stage is what one reconcile does, and which blockers it had to wait for before.
 type Stage struct {
 	Steps []Step
 	// Strategy is the way the pass takes.
@@ -11,7 +11,7 @@ type Stage struct {
 	After []Blocker
 }
 
-// Projection is the course of a rotation if everybody obeys.
+// Projection is the course of a rotation in which every member loads what it is told to.
 type Projection struct {
 	Stages []Stage
 	// Blocked is what obeying does not solve; empty when the end is reached.
@@ -22,8 +22,8 @@ type Projection struct {
 // passes than a few per anchor.
 const maxStages = 200
 
-// Project plays Decide to the end on a domain that obeys: whoever is told to load
-// something does, silent members answer, applications read.
+// Project plays Decide to the end: members load what they are told to, silent members answer, and
+// applications read.
 func Project(s Snapshot) Projection {
 	var (
 		p     Projection
@@ -45,7 +45,7 @@ func Project(s Snapshot) Projection {
 		case cur.pass():
 			after = plan.Blockers
 		case len(steps) > 0:
-			// Restarts that nobody waits for come when all else is done.
+			// Restarts that the rotation does not wait for come when all else is done.
 			cur.load(plan.Loads, true)
 			p.Stages = append(p.Stages, Stage{Steps: steps, Strategy: plan.Strategy, After: plan.Blockers})
 			after = nil

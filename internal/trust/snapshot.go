@@ -11,7 +11,7 @@ type Snapshot struct {
 	// Issuing is the anchor that shall sign everything in the end: the issuing
 	// certificate of ca.crt, or of the pending key of a replacement.
 	Issuing AnchorID `json:"issuing,omitempty"`
-	// Anchors are all CA certificates of the domain that anybody holds.
+	// Anchors are all known CA certificates of the domain.
 	Anchors     []Anchor    `json:"anchors,omitempty"`
 	Application Application `json:"application"`
 	Members     []Member    `json:"members,omitempty"`
@@ -68,13 +68,12 @@ const (
 	RestartOnly Reload = "restartOnly"
 )
 
-// Retirement says when an anchor that nobody presents any more may go.
+// Retirement says when an anchor that no member presents any more may be removed.
 type Retirement string
 
 // The retirement policies.
 const (
-	// RetireUnused: as soon as nobody presents it. For authorities whose leaves
-	// are all known.
+	// RetireUnused: as soon as no member presents it. For authorities whose leaves are all known.
 	RetireUnused Retirement = ""
 	// RetireExpired: at its own end, because others may hold leaves of it.
 	RetireExpired Retirement = "expired"
@@ -92,11 +91,10 @@ const (
 	Node MemberKind = ""
 	// Companion is a client of the nodes that the operator runs beside them.
 	Companion MemberKind = "companion"
-	// Operator is the operator's own identity. It trusts every anchor that
-	// anybody has, so that it never locks itself out.
+	// Operator is the operator's own identity. It trusts every known anchor, so that it never locks itself
+	// out.
 	Operator MemberKind = "operator"
-	// Holder is somebody's client certificate: it presents what it was given,
-	// until it expires or is replaced.
+	// Holder is a client certificate: its client presents it until it expires or is replaced.
 	Holder MemberKind = "holder"
 )
 
@@ -196,8 +194,8 @@ type Evidence struct {
 	// Mounted is what the process would find if it started now. It is empty when
 	// that is what is published; kubelets lag.
 	Mounted []Stores `json:"mounted,omitempty"`
-	// Loading is what the running process was told to load, besides what is published,
-	// while nobody knows whether it has.
+	// Loading is what the running process was told to load, besides what is published, while it is unknown
+	// whether it has.
 	Loading []Stores `json:"loading,omitempty"`
 	// Persisted is what its server has persisted and would load at its start
 	// instead of what it finds.

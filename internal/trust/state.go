@@ -93,8 +93,8 @@ func (v *view) nameLeaving(a *Anchor) {
 	}
 }
 
-// keep brings an anchor that its owner wants beside the target to where everybody
-// trusts it, and leaves it there.
+// keep brings an anchor that its owner wants beside the target to where every listener trusts it, and
+// leaves it there.
 func (v *view) keep(a *Anchor) State {
 	switch a.Stored {
 	case Absent, PhaseOut:
@@ -109,9 +109,9 @@ func (v *view) keep(a *Anchor) State {
 	}
 }
 
-// retires reports whether an anchor that phases out may go. While no node runs it
-// stays, as the list has it: nobody could show that he does without it. Where no node
-// takes part in the domain, nobody has to.
+// retires reports whether an anchor that phases out may be removed. While no node runs it stays, as the
+// list has it, because no node could prove that it does without it. Where no node takes part in the
+// domain, that proof is not needed.
 func (v *view) retires(a *Anchor) bool {
 	return a != v.target && (v.anyNodeRuns() || !v.anyNode()) && v.leaves(a)
 }
@@ -127,9 +127,8 @@ func (v *view) anyNode() bool {
 	return slices.ContainsFunc(v.Members, func(m Member) bool { return m.Kind == Node })
 }
 
-// admit says whether and how an anchor enters the Secret: the target always, any
-// other only when somebody still relies on it, which is how a Secret that was lost
-// in the middle of a rotation comes back.
+// admit says whether and how an anchor enters the Secret: the target always, any other only when a peer
+// still relies on it. That also restores a Secret that was lost during a rotation.
 func (v *view) admit(a *Anchor) State {
 	u := v.usage(a)
 	switch {
@@ -146,16 +145,16 @@ func (v *view) admit(a *Anchor) State {
 	}
 }
 
-// renewedOut reports whether the Secret holds a later certificate of the anchor's key
-// that everybody trusts: whatever leaves there are, they are verified by that one.
+// renewedOut reports whether the Secret holds a later certificate of the anchor's key that every peer
+// trusts. That certificate verifies whatever leaves there are.
 func (v *view) renewedOut(a *Anchor) bool {
 	return slices.ContainsFunc(v.Anchors, func(b Anchor) bool {
 		return b.ID != a.ID && b.Key == a.Key && trusted(b.Stored) && b.NotAfter.After(a.NotAfter)
 	})
 }
 
-// reliedOn reports whether anybody is known to present the anchor's leaves or to
-// be told to trust it. Missing evidence does not bring back what has left.
+// reliedOn reports whether a role is known to present the anchor's leaves or to be told to trust it.
+// Missing evidence does not restore what was removed.
 func (v *view) reliedOn(a *Anchor) bool {
 	relied, renewedOut := false, v.renewedOut(a)
 	v.roles(func(m *Member, r *Role) {
@@ -208,8 +207,8 @@ func used(stored State, u usageOf) State {
 	}
 }
 
-// leaves reports whether an anchor in PHASE_OUT may go from the Secret: the policy
-// agrees, no publication names it, and nobody trusts it or may come to.
+// leaves reports whether an anchor in PHASE_OUT may be removed from the Secret. The policy agrees, no
+// publication names it, and no role trusts it or may come to.
 func (v *view) leaves(a *Anchor) bool {
 	return v.open(GuardRetired, a) && v.open(GuardDistrusted, a)
 }

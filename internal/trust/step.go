@@ -42,7 +42,7 @@ type Step struct {
 	Bundle  Bundle     // of Withdraw
 	Planes  []Plane    // of Loading
 	How     How        // of Loading
-	// Remainder marks restarts that nobody waits for.
+	// Remainder marks restarts that the rotation does not wait for.
 	Remainder bool
 	Reason    string
 }

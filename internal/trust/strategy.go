@@ -7,11 +7,11 @@ type StrategyKind string
 
 // The strategies.
 const (
-	// CrossSigned: nodes send a certificate in which the old key vouches for
-	// the new one, so that nobody is cut off, whatever he trusts.
+	// CrossSigned: nodes include a certificate in which the old key cross-signs the new one. So no peer is
+	// cut off, whatever it trusts.
 	CrossSigned StrategyKind = "CrossSigned"
-	// Classic: everybody trusts both before anybody presents the new one.
-	// Whoever trusts only the old one, and never looks again, is cut off.
+	// Classic: every peer trusts both before any node presents the new one. A peer that trusts only the old
+	// one, and never looks again, is cut off.
 	Classic StrategyKind = "Classic"
 	// SameKey: the certificate was renewed under its key; every leaf verifies
 	// under either.
@@ -24,8 +24,8 @@ type Strategy struct {
 	Reason string
 }
 
-// strategy is decided again each time from what the target's cross certificates
-// cover: all other anchors that anybody may still rely on.
+// strategy is decided again each time from what the target's cross certificates cover: all other anchors
+// that a peer may still rely on.
 func (v *view) strategy() Strategy {
 	replaced := false
 	for i := range v.Anchors {
@@ -48,9 +48,8 @@ func (v *view) strategy() Strategy {
 	return Strategy{Kind: CrossSigned, Reason: "every old CA has signed the new one"}
 }
 
-// matters reports whether somebody may still rely on the anchor. One that has expired
-// serves nobody; but while it is stored, it is what somebody still runs on instead of
-// the target, and has to be led away from it all the same.
+// matters reports whether a peer may still rely on the anchor. An expired anchor verifies nothing. But
+// while it is stored, peers may run on it instead of the target, and still have to be led away from it.
 func (v *view) matters(a *Anchor) bool {
 	if a.Beside(v.Issuing) {
 		return false // it stays

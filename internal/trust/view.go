@@ -54,8 +54,8 @@ func (v *view) accepts(trust []AnchorID, i Identity) bool {
 	return false
 }
 
-// blind reports whether a trust verifies nobody, whatever is presented: all of it has
-// expired. Nobody can be cut off from whoever has nothing else.
+// blind reports whether all anchors of a trust have expired, so that it verifies no certificate at all. A
+// change cannot cut other peers off from a peer that has nothing else.
 func (v *view) blind(trust []AnchorID) bool {
 	for _, id := range trust {
 		i := slices.IndexFunc(v.Anchors, func(a Anchor) bool { return a.ID == id })
@@ -81,7 +81,7 @@ func (v *view) signedBy(a *Anchor) Identity {
 	return i
 }
 
-// future is the identity that the target will sign for everybody.
+// future is the identity that the target will sign for every member.
 func (v *view) future() Identity {
 	if v.next == nil {
 		next := v.signedBy(v.target)
@@ -90,9 +90,8 @@ func (v *view) future() Identity {
 	return *v.next
 }
 
-// issued reports whether an identity counts as that anchor's. Of two anchors with
-// one key the new one counts as soon as it is trusted: whoever trusts it verifies
-// the leaf as well.
+// issued reports whether an identity counts as that anchor's. Of two anchors with one key the new one
+// counts once it is trusted, because it verifies the leaf as well.
 func (v *view) issued(i Identity, a *Anchor) bool {
 	if i.Signer != a.Key || a.Key != v.target.Key || !v.renewed {
 		return i.Signer == a.Key
@@ -100,12 +99,11 @@ func (v *view) issued(i Identity, a *Anchor) bool {
 	return (a == v.target) == trusted(v.target.Stored)
 }
 
-// trusted reports whether a state says that everybody trusts the anchor.
+// trusted reports whether a state says that every peer trusts the anchor.
 func trusted(s State) bool { return s != Absent && s != Untrusted }
 
-// silent reports whether nobody knows what the role holds. Silence does not count
-// once everything but the target has expired: what a peer holds of the rest
-// serves nobody any more, and may be why it is silent.
+// silent reports whether it is unknown what the role holds. Silence does not count once everything but the
+// target has expired. The expired anchors verify nothing any more, and may be the reason for the silence.
 func (v *view) silent(r *Role) bool {
 	return r.Evidence.Process == ProcessUnknown && !v.onlyTargetLives()
 }

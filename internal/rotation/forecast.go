@@ -14,8 +14,8 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// Forecast is the course that a domain takes from where a record found it, if
-// everybody obeys. It is the reconciler's own function, played to its end.
+// Forecast is the course that a domain takes from where a record found it, if every member loads what it
+// is told to. The reconciler's own function computes it.
 type Forecast struct {
 	Phase   Phase  `json:"phase"`
 	Message string `json:"message"`
@@ -32,9 +32,9 @@ type Forecast struct {
 	Nodes []NodeWork `json:"nodes,omitempty"`
 	// Clients says of each kind of client what it would notice.
 	Clients []Outlook `json:"clients,omitempty"`
-	// Duration is how long it takes until nothing is left to do but restarts that
-	// nobody waits for; Remainder is how long those take, with what they allow.
-	// Neither counts what has no measure yet: see Unmeasured.
+	// Duration is how long it takes until only restarts are left that the rotation does not wait for.
+	// Remainder is how long those take, with what they allow. Neither counts what has no measure yet: see
+	// Unmeasured.
 	Duration  Seconds `json:"seconds"`
 	Remainder Seconds `json:"remainderSeconds,omitempty"`
 	// Unmeasured names what there is no measured time for.
@@ -52,8 +52,8 @@ type Stage struct {
 	// After says in words who has to be waited for before.
 	After []string `json:"after,omitempty"`
 	Steps []Step   `json:"steps"`
-	// Duration is the expected time. Remainder is true of restarts that nobody waits
-	// for, and of what comes after them.
+	// Duration is the expected time. Remainder is true of restarts that the rotation does not wait for, and
+	// of what comes after them.
 	Duration  Seconds `json:"seconds"`
 	Remainder bool    `json:"remainder,omitempty"`
 }
@@ -74,7 +74,7 @@ type NodeWork struct {
 	Node     trust.MemberID `json:"node"`
 	Reloads  int            `json:"reloads"`
 	Restarts int            `json:"restarts"`
-	// Later counts restarts that nobody waits for.
+	// Later counts restarts that the rotation does not wait for.
 	Later int `json:"later"`
 }
 
@@ -132,8 +132,8 @@ func (r Record) Ahead(now time.Time) Forecast {
 	return f
 }
 
-// ownSteps are those that the operator takes: a user writes his application bundle
-// himself.
+// ownSteps are those that the operator takes: the owner of a user-provided CA writes the application
+// bundle.
 func (r Record) ownSteps(steps []trust.Step) []trust.Step {
 	if !r.UserProvided {
 		return steps

@@ -131,7 +131,7 @@ func alone(phase Phase, target string) string {
 	}
 }
 
-// activity says what is being done about it, without anybody's help.
+// activity says what the operator and the nodes are doing about it.
 func (v *view) activity(phase Phase) string {
 	if phase == Paused {
 		return ""
@@ -172,7 +172,7 @@ func shortened(names []string, limit int) string {
 	return excerpt.First(slices.Compact(slices.Sorted(slices.Values(names))), limit, ", ")
 }
 
-// waiting names whom the shut guards wait for, by guard and complaint.
+// waiting names the peers that the shut guards wait for, by guard and complaint.
 func (v *view) waiting(phase Phase) string {
 	if slices.Contains([]Phase{Paused, AuthorityMissing, Trusted, Announcing}, phase) {
 		return ""
@@ -198,7 +198,7 @@ func (c complaint) said(count int) string {
 	return c.one
 }
 
-// complaint is what a guard says of somebody: of one, and of several.
+// complaint is what a guard says of peers: of one, and of several.
 type complaint struct {
 	guard        trust.GuardName
 	one, several string
@@ -271,9 +271,8 @@ func waitedFor(b trust.Blocker, members []trust.Member) string {
 	}
 }
 
-// unasked reports whether a sentence is better without a blocker: the operator does
-// not wait for itself, a cross certificate is nobody's concern in the middle of a
-// rotation, and what only time brings has words of its own.
+// unasked reports whether a sentence is better without a blocker. The operator does not wait for itself,
+// and a cross certificate does not matter during a rotation. What only time brings has words of its own.
 func (v *view) unasked(b trust.Blocker) bool {
 	switch {
 	case b.Guard == trust.GuardRetired, b.Guard == trust.GuardCrossUnneeded && len(v.others()) > 0:
@@ -286,7 +285,7 @@ func (v *view) unasked(b trust.Blocker) bool {
 	})
 }
 
-// remaining are the restarts that nobody waits for.
+// remaining are the restarts that the rotation does not wait for.
 func (v *view) remaining() []trust.Load {
 	return slices.DeleteFunc(slices.Clone(v.plan.Loads), func(l trust.Load) bool { return !l.Remainder })
 }

@@ -19,8 +19,8 @@ const (
 	// Trusted: one authority is trusted and used, and nothing else. Nothing is left
 	// to do.
 	Trusted Phase = "Trusted"
-	// Establishing: there is only one authority, and not everybody has proven yet
-	// to trust and present it, as in a new cluster.
+	// Establishing: there is only one authority, and some peers have still to prove that they trust and
+	// present it, as in a new cluster.
 	Establishing Phase = "Establishing"
 	// Announcing: the new anchor enters the trusted-certs Secret and the
 	// application bundle.
@@ -41,11 +41,10 @@ const (
 	WaitingForDistrust Phase = "WaitingForDistrust"
 	// WaitingForUsers: users still hold certificates of the old clients CA.
 	WaitingForUsers Phase = "WaitingForUsers"
-	// WaitingForExpiry: nobody is known to use the old anchor, and the policy keeps
-	// it until its own end.
+	// WaitingForExpiry: no peer is known to use the old anchor, and the policy keeps it until it expires.
 	WaitingForExpiry Phase = "WaitingForExpiry"
-	// WaitingForOwner: nobody trusts or presents the old anchor any more, and its owner
-	// still has it in the Secret that applications read.
+	// WaitingForOwner: no peer trusts or presents the old anchor any more, and its owner still has it in the
+	// Secret that applications read.
 	WaitingForOwner Phase = "WaitingForOwner"
 	// Retiring: the old anchor leaves the bundles.
 	Retiring Phase = "Retiring"
@@ -53,8 +52,8 @@ const (
 	Loading Phase = "Loading"
 	// Paused: the resource is paused; certificates go on expiring.
 	Paused Phase = "Paused"
-	// Blocked: nothing moves, and a guard has been shut for long that nothing opens by
-	// itself: somebody is silent, or stays as he is. A person has to look.
+	// Blocked: nothing moves, and a guard has long been shut that does not open by itself: a peer is silent,
+	// or does not change. A person has to look.
 	Blocked Phase = "Blocked"
 	// AuthorityMissing: there is no CA certificate to issue by, or its Secrets cannot be
 	// used. A person has to put them right.
@@ -91,8 +90,8 @@ func (w *Words) PhaseOf(s trust.Snapshot, plan trust.Plan) Phase {
 	return Retiring
 }
 
-// view is a snapshot with its plan and the questions that phases and messages ask. Its
-// members are those that somebody waits for.
+// view is a snapshot with its plan and the questions that phases and messages ask. Its members are those
+// that the rotation waits for.
 type view struct {
 	trust.Snapshot
 
@@ -148,8 +147,7 @@ func (v *view) ownersTurn() bool {
 	})
 }
 
-// stuck reports whether nothing moves, and has not for long because of somebody whom only
-// a person can help.
+// stuck reports whether nothing has moved for long because of a member that only a person can help.
 func (v *view) stuck() bool {
 	moves := slices.ContainsFunc(v.steps, func(step trust.Step) bool { return !v.hangs(step) && !v.unwritable(step) })
 	return !moves && len(v.overdue()) > 0
@@ -177,8 +175,7 @@ func (v *view) unwritable(step trust.Step) bool {
 	})
 }
 
-// long reports whether it has been so for as long as nobody should wait. Since when
-// nobody knows is not long.
+// long reports whether it has been so for at least Patience. An unknown time is not long.
 func (v *view) long(since time.Time) bool {
 	return !since.IsZero() && !v.Now.Before(since.Add(Patience))
 }
@@ -191,9 +188,9 @@ func (v *view) overdue() []trust.Blocker {
 	})
 }
 
-// opens reports whether a guard opens without anybody's help. Applications and
-// the retirement policy wait for a time, users for new certificates; a process that has
-// to be started for it waits for its next restart, if one is due to it.
+// opens reports whether a guard opens by itself. Applications and the retirement policy wait for a time,
+// and users for new certificates. A process that has to be started for it waits for its next restart, if
+// one is due.
 func (v *view) opens(b trust.Blocker) bool {
 	m := v.waitedFor(b)
 	switch {
@@ -236,8 +233,8 @@ func (v *view) stranded(m *trust.Member) bool {
 	return slices.ContainsFunc(v.plan.Stranded, func(a trust.Apart) bool { return a.Member == m.ID })
 }
 
-// alone is the phase of a domain with one authority. Those that keep an earlier
-// certificate of it until they are restarted are nothing that anybody waits for.
+// alone is the phase of a domain with one authority. The rotation does not wait for members that keep an
+// earlier certificate of it until they are restarted.
 func (v *view) alone() Phase {
 	if v.target.Stored == trust.InUseAll && len(v.steps) == 0 && !v.loading() && len(v.remaining()) > 0 {
 		return v.words.Remainder
@@ -266,7 +263,7 @@ func (v *view) beforeLeaves() Phase {
 	}
 }
 
-// leaves is the phase until everybody presents the new authority.
+// leaves is the phase until every member presents the new authority.
 func (v *view) leaves() Phase {
 	servers := []trust.MemberKind{trust.Node, trust.Companion}
 	old := func(m *trust.Member) bool { return m.Published.Identity.Signer != v.target.Key }
@@ -352,7 +349,7 @@ func (v *view) publishes(a *trust.Anchor, bundle func(trust.Publication) []trust
 	return slices.ContainsFunc(v.Members, func(m trust.Member) bool { return slices.Contains(bundle(m.Published), a.ID) })
 }
 
-// loading reports whether somebody has to load what is published, now.
+// loading reports whether a member has to load what is published, now.
 func (v *view) loading() bool {
 	return slices.ContainsFunc(v.plan.Loads, func(l trust.Load) bool { return !l.Remainder })
 }

@@ -83,9 +83,8 @@ func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 	}
 }
 
-// serves reports whether a role presents what it should, and verifies what the authority
-// that stays has signed. That it trusts more, or an older certificate
-// of the same key, harms nobody.
+// serves reports whether a role presents what it should, and verifies what the authority that stays has
+// signed. It does no harm if it trusts more, or an older certificate of the same key.
 func (v *view) serves(m *trust.Member, r *trust.Role) bool {
 	loaded := r.Evidence.Loaded
 	return v.target != nil && loaded.Identity.Signer == m.Published.Identity.Signer &&

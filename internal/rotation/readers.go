@@ -8,9 +8,9 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// Readers are applications by what they read of the Secret with the CA's certificate.
-// Keyturn keeps old and new in ca.crt of its own authorities until nobody needs the
-// old one. Of others the owner writes ca.crt, where usually only one has a place.
+// Readers are applications by what they read of the Secret with the CA's certificate. Keyturn keeps old
+// and new in ca.crt of its own CAs while any peer needs the old one. The owner of another CA writes its
+// ca.crt, which usually has room for only one.
 type Readers string
 
 // Who is meant. Each includes those before it.
@@ -133,8 +133,8 @@ func presentsOf(m *trust.Member, key trust.KeyID) bool {
 	})
 }
 
-// under reports whether everybody who trusts what is to go verifies what nodes send
-// along with leaves of the new CA.
+// under reports whether every peer that trusts what is to be removed verifies the chains that nodes
+// present with leaves of the new CA.
 func (v *view) under(names map[trust.AnchorID]AnchorName) bool {
 	return !slices.ContainsFunc(v.others(), func(a *trust.Anchor) bool { return !names[a.ID].Above })
 }

@@ -144,9 +144,8 @@ type AnchorName struct {
 	SHA1      string    `json:"sha1,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	NotAfter  time.Time `json:"notAfter,omitzero"`
-	// Entry is where the owner of the authority keeps it, for example
-	// "ca-2027-03-01T12-00-00Z.crt of Secret my-cluster-ca-cert"; empty when nobody
-	// but Keyturn does.
+	// Entry is where the owner of the authority keeps it, for example "ca-2027-03-01T12-00-00Z.crt of Secret
+	// my-cluster-ca-cert"; empty when only Keyturn keeps it.
 	Entry string `json:"entry,omitempty"`
 	// LostTo names those who read the Secret of the anchor's owner, and do not find
 	// there what verifies its leaves.
@@ -165,12 +164,12 @@ type MemberFacts struct {
 	// proven to present; LeafNotAfter is its end.
 	Leaf         string    `json:"leaf,omitempty"`
 	LeafNotAfter time.Time `json:"leafNotAfter,omitzero"`
-	// Published, Mounted and Loaded are revisions of the member's publication;
-	// 0 when there is none, or nobody knows.
+	// Published, Mounted and Loaded are revisions of the member's publication; 0 when there is none, or it
+	// is unknown.
 	Published int64 `json:"published,omitempty"`
 	Mounted   int64 `json:"mounted,omitempty"`
 	Loaded    int64 `json:"loaded,omitempty"`
-	// StartedAt is when the process was started; zero when nobody knows.
+	// StartedAt is when the process was started; zero when that is unknown.
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	// RestartDue is when the process has to be restarted at the latest, because
 	// of what it keeps from its start; zero when nothing ends.

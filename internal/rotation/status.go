@@ -83,7 +83,7 @@ const (
 	Behind Standing = "behind"
 	// NotMounted: it runs on something else, which is also what is mounted still.
 	NotMounted Standing = "not mounted yet"
-	// Unproven: nobody knows.
+	// Unproven: it has not proven what it runs on.
 	Unproven Standing = "unknown"
 	// NoProcess: there is no process; it will load what it finds.
 	NoProcess Standing = "no process"
@@ -184,7 +184,7 @@ func (v *view) anchor(a *trust.Anchor, names map[trust.AnchorID]AnchorName) Anch
 	return out
 }
 
-// progress counts what members have proven. What nobody knows does not count.
+// progress counts what members have proven. What is unknown does not count.
 func (v *view) progress() Progress {
 	var p Progress
 	for i := range v.Members {

@@ -7,7 +7,7 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// Words are what one kind of server calls what is its own. Whoever runs the servers hands
+// Words are the names that one kind of server has for what is its own. The operator of that kind passes
 // them in, with each record and for each question.
 type Words struct {
 	// Resource is what people call the resource that configures a cluster, for example
@@ -32,9 +32,8 @@ type Words struct {
 	Clients ClientWords
 	// Planes are the planes of the servers. Records name them.
 	Planes []PlaneWords
-	// Remainder is the phase in which nothing is left but restarts that nobody waits for:
-	// only Closing still accepts the old anchor, or Keeping presents an older certificate
-	// of the present one.
+	// Remainder is the phase in which only restarts are left that the rotation does not wait for. Only
+	// Closing still accepts the old anchor, or Keeping presents an older certificate of the present one.
 	Remainder Phase
 	// Keeping are those that keep what they were started with, and Closing those that
 	// accept the old anchor until they have all been restarted.
@@ -98,8 +97,8 @@ func (w *Words) Phases() []Phase {
 	}
 }
 
-// Settled reports whether nothing is left to do now: everything is done, or the rest
-// comes by itself with time. A rotation that somebody watches is over then.
+// Settled reports whether nothing is left to do now: everything is done, or the rest comes by itself with
+// time. Clients that watch a rotation may stop then.
 func (w *Words) Settled(p Phase) bool {
 	return slices.Contains([]Phase{Trusted, w.Remainder, WaitingForExpiry, WaitingForOwner, WaitingForUsers}, p)
 }

@@ -14,13 +14,12 @@ type work struct {
 	record Record
 	start  trust.Snapshot
 	counts map[trust.MemberID]*NodeWork
-	// duration is the time of all stages so far that somebody waits for, remainder
-	// that of the others.
+	// duration is the time of all stages so far that the rotation waits for, remainder that of the others.
 	duration, remainder Seconds
 	// announced is when applications were given the new anchor, counted from the
 	// beginning: before it, if that has been.
 	announced Seconds
-	// later is true once there were restarts that nobody waits for.
+	// later is true once there were restarts that the rotation does not wait for.
 	later bool
 	// switched is when the first node presents a leaf of the new authority, counted
 	// from the beginning; negative while none does.

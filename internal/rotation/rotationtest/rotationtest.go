@@ -150,7 +150,7 @@ func Clients(r *rotation.Record) {
 	})
 }
 
-// OfOthers is a clients CA whose certificates nobody here knows.
+// OfOthers is a clients CA whose client certificates Keyturn does not know.
 func OfOthers(r *rotation.Record) {
 	r.Snapshot.Members = r.Snapshot.Members[:len(r.Snapshot.Members)-1]
 	r.Snapshot.Anchors[0].Stored = trust.TrustedUnused
@@ -231,8 +231,8 @@ func start(s *trust.Snapshot) bool {
 	return started
 }
 
-// Advance lets one thing happen: what is written, or what is loaded, or a restart
-// that nobody waits for, or the time that applications get.
+// Advance lets one thing happen: a write, a load, a restart that the rotation does not wait for, or the
+// time that applications get.
 func Advance(s *trust.Snapshot, plan trust.Plan) bool {
 	writes := slices.ContainsFunc(trust.Steps(*s, plan), func(step trust.Step) bool { return step.Kind != trust.Loading })
 	asked := slices.DeleteFunc(slices.Clone(plan.Loads), func(l trust.Load) bool { return l.Remainder })

@@ -39,10 +39,9 @@ func (d Domain) sources() []*x509.Certificate {
 	return all
 }
 
-// Known are all CA certificates of the domain, each once, sorted by identity: those of
-// the authority's own Secrets, and those that were given to somebody, wherever their
-// bytes are found. A stranger in the trusted-certs Secret is not among them: somebody
-// has put it there by hand, and it is taken out without having been given to anybody.
+// Known are all CA certificates of the domain, each once, sorted by identity. They are in the authority's
+// own Secrets, or were given to a member. An unrelated certificate in the trusted-certs Secret was put
+// there by hand, and is removed without having been given to any member.
 func Known(c Cluster, d Domain) []*x509.Certificate {
 	given := c.provenance(d.Name)
 	all := append(d.sources(), c.held(d.Name, given)...)
@@ -109,7 +108,7 @@ func (c *Cluster) ended(known keyring) map[trust.KeyID]time.Time {
 	return ends
 }
 
-// UsersSendNone is why an outgoing clients CA vouches for nobody.
+// UsersSendNone is why an outgoing clients CA cross-signs no other.
 const UsersSendNone = "users send no cross certificate along with theirs"
 
 // vouch adds the cross certificates that nodes can send along for an anchor.
@@ -152,11 +151,9 @@ func (d Domain) stored(nodes []Node) map[trust.AnchorID]trust.State {
 	return states
 }
 
-// standIn says what the trusted-certs Secret would, where it is lost or there never
-// was one. An outgoing or retired authority whose leaves nobody can count is trusted
-// as long as its own Secrets keep it, also by nodes that are new. And while no node
-// says what it has, nobody knows who does without it. An authority that has taken the
-// place of others has done so because every node had come to trust it.
+// standIn says what the trusted-certs Secret would, where it is lost or never existed. New nodes trust an
+// outgoing authority too while its Secrets keep it, if its leaves cannot be counted or no node reports. An
+// authority that replaced others did so because every node had come to trust it.
 func (d Domain) standIn(states map[trust.AnchorID]trust.State, nodes []Node) {
 	is := func(w Witness) bool {
 		return slices.ContainsFunc(nodes, func(n Node) bool { return n.Witness == w })

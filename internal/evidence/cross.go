@@ -45,11 +45,9 @@ func (k keyring) of(key trust.KeyID) []*x509.Certificate {
 	})
 }
 
-// way is the longest row of cross certificates from a key, each followed by one for
-// its issuer's key, and of several the one through the newest authorities. Whoever
-// trusts any of the issuers verifies the key's leaves when the row is sent along.
-// It is a single row because Java loads a key store with one unbroken chain and no
-// other.
+// way is the longest row of cross certificates from a key, each followed by one for its issuer's key; of
+// several, that through the newest authorities. Peers that trust any of the issuers verify the key's
+// leaves with the row. It is a single row because Java loads only a key store with one unbroken chain.
 func (k keyring) way(from trust.KeyID, through []voucher) []voucher {
 	return k.wayOn([]voucher{}, from, through)
 }
@@ -82,9 +80,9 @@ func (k keyring) loops(so []voucher, v voucher) bool {
 	return slices.ContainsFunc(so, func(earlier voucher) bool { return earlier.subject == v.issuer })
 }
 
-// carries reports whether verifiers accept a cross certificate with so many others
-// between it and the leaf: it must allow them, and so must every certificate of its
-// issuer that somebody may know alone.
+// carries reports whether verifiers accept a cross certificate with so many others between it and the
+// leaf. It must allow them, and so must every certificate of its issuer, because a peer may trust only
+// that one.
 func (k keyring) carries(v voucher, others int) bool {
 	if others >= pki.MaxCrosses || !pki.Carries(v.Certificate, others) {
 		return false

@@ -17,7 +17,7 @@ type Witness uint8
 
 // The kinds of witness.
 const (
-	// Silent: a process may exist, and nobody says what it has loaded.
+	// Silent: a process may exist, and it is unknown what it has loaded.
 	Silent Witness = iota
 	// NoProcess: there is proven to be none.
 	NoProcess
@@ -52,9 +52,8 @@ type Cluster struct {
 	Now        time.Time
 	Nodes      []Node
 	Companions []Companion
-	// Own is the domain that the nodes, their companions and the operator present leaves
-	// of. Leaves of another are their users'. A role that nobody knows any more counts to
-	// it.
+	// Own is the domain whose leaves the nodes, their companions and the operator present. Leaves of another
+	// are their users'. A role that is not known any more counts to it.
 	Own publication.Domain
 	// Agents is the role of the agents of companions. The operator is a client of its plane; without a role it is a client of nothing.
 	Agents Role

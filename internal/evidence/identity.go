@@ -23,8 +23,8 @@ type keyring struct {
 	// crosses are the certificates that are known to be cross certificates and no part
 	// of a user's chain.
 	crosses []*x509.Certificate
-	// forgotten are those who have issued cross certificates and are not known any
-	// more; empty stands for nobody.
+	// forgotten are the unknown issuers of cross certificates, by the fingerprint of what they signed; empty
+	// for a certificate without such an issuer.
 	forgotten map[pki.Fingerprint]trust.KeyID
 	// issuance says whether leaves may be issued by CAs below the known ones: then they are presented with them.
 	issuance trust.Issuance
@@ -90,9 +90,8 @@ func (k keyring) forgottenIssuer(cross *x509.Certificate) trust.KeyID {
 	return trust.KeyID(fmt.Sprintf("issuer %x %x", cross.RawIssuer, cross.AuthorityKeyId))
 }
 
-// identity is what a peer that presents the chain shows of itself, as far as
-// trust is concerned. A leaf of a stranger has a signer that nobody trusts; a
-// cross certificate that has expired is as good as none.
+// identity is what a peer that presents the chain shows of itself, as far as trust is concerned. A leaf of
+// an unknown CA has a signer that no peer trusts. An expired cross certificate counts as none.
 func (k keyring) identity(chain []*x509.Certificate) trust.Identity {
 	if len(chain) == 0 {
 		return trust.Identity{}
@@ -129,5 +128,5 @@ func (k keyring) needed(chain []*x509.Certificate) []*x509.Certificate {
 	return nil
 }
 
-// stranger is the signer of a leaf of which nobody knows who signed it.
+// stranger is the signer of a leaf whose signer is unknown.
 func stranger(leaf string) trust.KeyID { return trust.KeyID("unknown signer of " + leaf) }

@@ -6,10 +6,9 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// lost are the anchors of a domain that somebody was given and nobody has: all
-// processes have said what they hold, none names them, and their certificates are in no
-// Secret. What names one in a publication can never be mounted. While somebody is silent
-// nothing is lost.
+// lost are the anchors of a domain that were given to a process and are stored nowhere. Every process has
+// reported, none names them, and no Secret has them. So a publication that names one can never be mounted.
+// While a process is silent nothing is lost.
 func (c *Cluster) lost(domain publication.Domain, known keyring) map[string]bool {
 	processes := c.processes()
 	if slices.ContainsFunc(processes, func(n Node) bool { return n.Witness == Silent }) {

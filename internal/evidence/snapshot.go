@@ -22,7 +22,7 @@ func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 	}
 	s.Policy.Retirement = d.Retirement
 	if d.Name != c.Own {
-		s.Policy.Lead = 0 // nobody but the nodes verifies users
+		s.Policy.Lead = 0 // only the nodes verify users
 	}
 	if target := d.Authority.Target(); target != nil {
 		s.Issuing = AnchorID(target)
@@ -85,7 +85,7 @@ type view struct {
 
 	domain, own publication.Domain
 	known       keyring
-	// lost are the anchors that nobody has any more.
+	// lost are the anchors that are stored nowhere any more, see Cluster.lost.
 	lost map[string]bool
 }
 
@@ -147,7 +147,7 @@ func (v view) evidence(role Role) trust.Evidence {
 	case v.Witness == Reported && v.Report.Mounted != nil:
 		v.testify(&e, role)
 	case v.Witness == Reported, v.Witness == Silent:
-		// While the mounts are between two states nobody knows what a start would find.
+		// While the mounts are between two states it is unknown what a start would find.
 	}
 	return e
 }

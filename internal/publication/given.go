@@ -9,8 +9,8 @@ import (
 // first are forgotten first; what a pod was created with, its pin remembers.
 const maxGiven = 32
 
-// Given are the anchors that somebody was given, by domain: SHA-256 fingerprints
-// (lower-case hex of the DER), in the order in which they were given first.
+// Given are the anchors that a process was given, by domain, in the order in which they were given first.
+// They are SHA-256 fingerprints, the lower-case hex of the DER.
 type Given map[Domain][]string
 
 // GivenBy is what a publication gives to a process with these stores. What no store
@@ -31,8 +31,7 @@ func GivenBy(p Publication, stores []Store, others Domain) Given {
 	return given
 }
 
-// ParseGiven reads the annotation of a pod. One that somebody has made unreadable is
-// as good as none.
+// ParseGiven reads the annotation of a pod. An unreadable one counts as none.
 func ParseGiven(text string) Given {
 	given := Given{}
 	if err := json.Unmarshal([]byte(text), &given); err != nil {

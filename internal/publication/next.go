@@ -27,15 +27,13 @@ type Content struct {
 	Proofs map[pki.KeyID]*x509.Certificate
 }
 
-// maxTold is the highest revision that is believed of those whom it was told to. There are
-// as many more to count on with from there.
+// maxTold is the highest revision that is believed of recipients. From there Next can still count as many
+// more.
 const maxTold = MaxRevision / 2
 
-// Next returns the publication of the content. It is the previous one when that
-// says the same; otherwise its revision is one more than the previous revision
-// and than told, the newest that anybody is known to have been pinned to or told
-// of, so that a Secret that is lost, or put back from a copy, never makes
-// revisions go backwards. A number that nobody has come to by counting is nobody's.
+// Next returns the publication of the content: the previous one when that says the same, otherwise one
+// with a higher revision. told is the newest revision that a process is known to have. With it a lost or
+// restored Secret never makes revisions go backwards; values that counting cannot reach are ignored.
 func Next(previous Publication, told int64, content Content, now time.Time) Publication {
 	if told > maxTold {
 		told = 0

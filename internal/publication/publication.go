@@ -106,11 +106,11 @@ func (p Publication) SameContent(other Publication) bool {
 		slices.Equal(p.Operators, other.Operators)
 }
 
-// MaxRevision is the highest revision that is believed. Nobody comes to it by counting.
+// MaxRevision is the highest revision that is believed. The operator cannot reach it by counting.
 const MaxRevision int64 = 1 << 40
 
-// errRevision is the reason for refusing a publication nobody can have written.
-var errRevision = errors.New("nobody comes to its revision by counting")
+// errRevision is the reason for rejecting a publication that the operator cannot have written.
+var errRevision = errors.New("the operator cannot have counted to its revision")
 
 // ParsePublication reads a publication as the operator wrote it.
 func ParsePublication(data []byte) (Publication, error) {

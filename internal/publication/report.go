@@ -60,9 +60,9 @@ type ReloadReport struct {
 	// Failure is empty when nothing was to be done or it was proven by handshakes,
 	// else one sentence for people without key material.
 	Failure string `json:"failure,omitempty"`
-	// Refused is true when the server itself was the reason of the failure: it does
-	// not accept the stores, or shows others than it was told to load. Otherwise it
-	// could not be asked, or nobody led the quorum: that passes.
+	// Refused is true when the server itself caused the failure: it does not accept the stores, or presents
+	// others than it was told to load. Otherwise it could not be asked, or the quorum had no leader: that
+	// passes.
 	Refused bool `json:"refused,omitempty"`
 	// Early is true when the reason of the failure is that a certificate to be presented
 	// is not valid yet by the clock of the node: that passes. A start would load it.

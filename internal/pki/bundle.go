@@ -14,8 +14,8 @@ import (
 // MaxBundleBytes is the largest PEM text that is read: no Secret holds more.
 const MaxBundleBytes = 1 << 20
 
-// The limits of what people write into one entry of a Secret. What takes part in a chain
-// is verified by everybody who connects; nobody needs more.
+// The limits of what people write into one entry of a Secret. Every peer that connects verifies what takes
+// part in a chain; no chain needs more.
 const (
 	// MaxChainBytes is the largest PEM text of a chain or a key.
 	MaxChainBytes = 256 << 10
@@ -23,8 +23,8 @@ const (
 	MaxChainLength = 10
 )
 
-// ParseChain reads a chain that somebody else has written, as strictly as ParseBundle and
-// within MaxChainBytes and MaxChainLength. They are looked at before anything is decoded.
+// ParseChain reads a chain that Keyturn has not written, as strictly as ParseBundle and within
+// MaxChainBytes and MaxChainLength. The limits are checked before anything is decoded.
 func ParseChain(data []byte) ([]*x509.Certificate, error) {
 	if len(data) > MaxChainBytes {
 		return nil, fmt.Errorf("parsing certificates: %w", TooLong(len(data), MaxChainBytes))

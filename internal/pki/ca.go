@@ -75,9 +75,8 @@ type CASpec struct {
 	PermittedDNS []string
 }
 
-// MaxCrosses is how many cross certificates may stand between a leaf and an
-// authority: so many successors an authority may have while somebody still relies
-// on it alone. The JDK looks no further than five.
+// MaxCrosses is how many cross certificates may be between a leaf and an authority. An authority may have
+// as many successors while a peer still trusts it alone. The JDK looks no further than five.
 const MaxCrosses = 4
 
 // NewCA makes a key and a self-signed certificate for it: path length MaxCrosses, so

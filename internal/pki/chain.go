@@ -123,10 +123,9 @@ func EarliestEnd(chain []*x509.Certificate) time.Time {
 	return end
 }
 
-// Verify builds a path from presented[0] over the rest of presented to one of
-// the anchors, as a peer does at the given time, whoever made it: OpenSSL and the JVM
-// refuse an issuer with another key identifier than the certificate names, and so does
-// Verify. Names are not compared.
+// Verify builds a path from presented[0] over the rest of presented to one of the anchors, as any peer
+// does at the given time. Like OpenSSL and the JVM, it rejects an issuer with another key identifier than
+// the certificate names. Names are not compared.
 func Verify(presented, anchors []*x509.Certificate, now time.Time, usages ...Usage) error {
 	if len(presented) == 0 {
 		return errors.New("verifying: nothing was presented")

@@ -48,9 +48,8 @@ func passesOn(cert *x509.Certificate, usage Usage) bool {
 	return slices.Contains(cert.ExtKeyUsage, usage.ext()) || slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageAny)
 }
 
-// TryIssue issues a leaf that nobody keeps, and verifies it as those do who trust
-// nothing but one of the anchors. What it cannot find is left to CheckIssuer: a
-// verifier says only that it found no way.
+// TryIssue issues a leaf that is not kept, and verifies it as a peer does that trusts only one of the
+// anchors. What it cannot find is left to CheckIssuer, because a verifier only says that it found no way.
 func (a Authority) TryIssue(spec LeafSpec, presented []*x509.Certificate, anchors ...*x509.Certificate) error {
 	key, err := GenerateKey(KeyParams{Algorithm: ECDSA, Size: 256})
 	if err != nil {

@@ -75,9 +75,9 @@ func (k KeyID) String() string { return hex.EncodeToString(k[:]) }
 // by subject and key identifier, and only Go takes another identifier for a hint.
 type AuthorityID [sha256.Size]byte
 
-// AuthorityIDOf returns the identity of the authority that a CA certificate is about. A
-// certificate without a key identifier has the one that is usual for its key: whoever
-// compares identifiers accepts it beside any.
+// AuthorityIDOf returns the identity of the authority that a CA certificate is about. A certificate
+// without a key identifier has the usual one of its key, because verifiers that compare identifiers accept
+// it beside any.
 func AuthorityIDOf(ca *x509.Certificate) AuthorityID {
 	return authorityID(ca.RawSubjectPublicKeyInfo, ca.RawSubject, ca.SubjectKeyId)
 }

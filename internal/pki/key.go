@@ -193,8 +193,8 @@ func (k PrivateKey) Signed(cert *x509.Certificate) bool {
 	return bare.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil
 }
 
-// Signer gives the key to crypto/tls and crypto/x509. Whoever prints what it
-// returns prints the key. It is nil when there is no key.
+// Signer gives the key to crypto/tls and crypto/x509; it is nil when there is no key. Printing the result
+// prints the key.
 func (k PrivateKey) Signer() crypto.Signer {
 	if k.IsZero() {
 		return nil

@@ -170,8 +170,8 @@ func NewRequest(key PrivateKey, subject Subject, sans SANs) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: blockRequest, Bytes: der}), nil
 }
 
-// ParseRequest reads exactly one PKCS#10 request and checks that whoever made it
-// holds the key. What the request asks for is for the caller to judge.
+// ParseRequest reads exactly one PKCS#10 request and checks that it was signed with its own key. The
+// caller judges what the request asks for.
 func ParseRequest(data []byte) (*x509.CertificateRequest, error) {
 	blocks, err := Blocks(data)
 	if err != nil {

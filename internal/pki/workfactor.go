@@ -6,9 +6,8 @@ import (
 	"math/big"
 )
 
-// maxIterations bounds the key derivation that opening a store may cost: the JVM
-// writes 10,000 and OpenSSL 2,048. A Secret that anybody may write must not stop
-// the process that reads it.
+// maxIterations bounds the key derivation that opening a store may cost: the JVM writes 10,000 and OpenSSL
+// 2,048. A Secret may have any content, which must not stop the process that reads it.
 const maxIterations = 1_000_000
 
 // maxDepth bounds the nesting of a store's outer structure.

@@ -13,8 +13,8 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// modulus is an odd number of so many bits. It is no product of two primes: nobody has
-// the time to make a key of any length.
+// modulus is an odd number of so many bits. It is no product of two primes, because making a key of any
+// length takes too long.
 func modulus(bits uint) *big.Int {
 	n := new(big.Int).Lsh(big.NewInt(1), bits-1)
 	return n.Add(n, big.NewInt(1))

@@ -24,9 +24,8 @@ type Windows struct {
 	schedules []Schedule
 }
 
-// Parse reads a list of expressions. The error is an *InvalidError that names the
-// first one that cannot be read; the windows are then never open, since nobody
-// has said when they are.
+// Parse reads a list of expressions. The error is an *InvalidError that names the first one that cannot be
+// read. The windows are then never open, because it is unknown when they should be.
 func Parse(expressions []string) (Windows, error) {
 	var w Windows
 	for _, expression := range expressions {

@@ -65,7 +65,8 @@ func (k Kind) Decide(seen *Seen) (*Decided, error) {
 	return k.Trust(seen, decision, problems), nil
 }
 
-// Trust decides whom to trust and who signs in a domain, for a CA that is decided about already, with the problems of that.
+// Trust decides which CAs are trusted and which one signs in a domain. The CA is decided about already,
+// with the problems of that.
 func (k Kind) Trust(seen *Seen, decision authority.Decision, problems []authority.Problem) *Decided {
 	d := &Decided{Decision: decision, Problems: problems, of: k, seen: *seen}
 	cluster := seen.Members

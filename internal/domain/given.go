@@ -31,8 +31,8 @@ func (d *Decided) Given(id trust.MemberID) (Given, bool) {
 	return given, isPlanned
 }
 
-// Signing is the CA that signs for those of whom the plan knows nothing, and what is sent along with its leaves; zero where its key
-// is not at hand.
+// Signing is the CA that signs for peers that the plan does not know, with the certificates that are
+// included with its leaves. Both are zero where its key is not at hand.
 func (d *Decided) Signing() (pki.Authority, []*x509.Certificate) {
 	certificate, isKnown := d.Known.Certificate(d.Plan.Signer)
 	if !isKnown {

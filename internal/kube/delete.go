@@ -23,8 +23,8 @@ func Delete(ctx context.Context, writer client.Writer, observed client.Object) e
 	return nil
 }
 
-// DeleteUnchanged deletes an object only as it was observed: when somebody has
-// written it since, that is a Conflict error of the API server.
+// DeleteUnchanged deletes an object only as it was observed. If it was written since, the API server
+// returns a Conflict error.
 func DeleteUnchanged(ctx context.Context, writer client.Writer, observed client.Object) error {
 	uid, version := observed.GetUID(), observed.GetResourceVersion()
 	err := writer.Delete(ctx, observed,

@@ -15,8 +15,9 @@ import (
 // BoundElsewhere names a RoleBinding by which others than a ServiceAccount would get rights that are about to be written into a
 // Role; empty when there is none. account is the name of the ServiceAccount, in the namespace of the Role.
 //
-// Whoever may create Roles and RoleBindings can bind a Role of any name while it has no more rights than they have themselves.
-// Once the Role has the rights, the API server lets nobody bind it who lacks them, so that no one is looked for then.
+// A client that may create Roles and RoleBindings can bind a Role of any name while the Role has no more
+// rights than the client. Once the Role has the rights, the API server denies that to clients without
+// them, so that bindings need no check then.
 func BoundElsewhere(ctx context.Context, live client.Reader, role types.NamespacedName, rules []rbacv1.PolicyRule, account string) (string, error) {
 	stored := &rbacv1.Role{}
 	err := live.Get(ctx, role, stored)

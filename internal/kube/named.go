@@ -24,10 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Named watches single objects of one kind, each by its name and only while somebody
-// refers to it, and tells the referrers when something has happened to it. It keeps
-// nothing of an object but which version it has seen, and knows nothing of all others:
-// what a watch costs does not depend on how many objects there are.
+// Named watches single objects of one kind, each by its name and only while referrers refer to it. It
+// tells them when something has happened to the object. Of an object it keeps only the seen version, and
+// of others nothing, so that a watch costs the same however many objects there are.
 type Named struct {
 	resource schema.GroupVersionResource
 
@@ -141,7 +140,7 @@ func (n *Named) Source(mgr manager.Manager, before ...func(referrer types.Namesp
 	})
 }
 
-// objects are all that somebody refers to.
+// objects are all that a referrer refers to.
 func (n *Named) objects() map[types.NamespacedName]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -18,7 +18,8 @@ type SecretIntent struct {
 	Namespace, Name string
 	// Labels and Annotations are added to those that others have set.
 	Labels, Annotations map[string]string
-	// RemoveLabels and RemoveAnnotations go whoever has set them, in the same write.
+	// RemoveLabels and RemoveAnnotations are removed in the same write, even where another client has set
+	// them.
 	RemoveLabels, RemoveAnnotations []string
 	// Owners are added to the owner references that are there. Unowned tells that
 	// references of these owners are to go instead.
@@ -28,10 +29,9 @@ type SecretIntent struct {
 	Data map[string][]byte
 }
 
-// WriteSecret makes a Secret what intent says, in one write and only from the
-// state in which it was observed; observed is nil when there was none. When
-// somebody else has written in between, that is a Conflict or AlreadyExists error
-// of the API server. Nothing is written when nothing differs.
+// WriteSecret makes a Secret what intent says, in one write and only from its observed state; nil means
+// that there was none. If another client has written in between, the API server returns a Conflict or
+// AlreadyExists error. Nothing is written when nothing differs.
 //
 // It is not a server-side apply because Secrets with keys are read past the cache
 // anyway, because what a user has put in must go in the same write in which it

@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ServerClock knows what time it is for the API server, from the Date of its answers.
-// It asks for nothing itself: whoever holds a Lease or watches has answers enough.
+// ServerClock knows what time it is for the API server, from the Date of its answers. It sends no
+// requests: a process that holds a Lease or watches has answers enough.
 type ServerClock struct {
 	local  clock.PassiveClock
 	latest atomic.Pointer[reading]

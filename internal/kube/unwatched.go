@@ -2,7 +2,6 @@ package kube
 
 import "time"
 
-// Unwatched is how soon something is looked at again of which nobody tells what becomes
-// of it: an object that carries no label by which it is watched, or somebody else's that
-// is in the way.
+// Unwatched is how soon the operator looks again at an object about which it receives no events. Such an
+// object has no label by which it is watched, or belongs to another owner and is in the way.
 const Unwatched = 30 * time.Second

@@ -8,9 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Who has written an object is told by its managed fields, under names that anybody may
-// use: what is found by them is not believed where it would do harm. Status does not count:
-// who reports on an object has not made it.
+// The managed fields of an object name its writers, but a client may use any name. They are not believed
+// where that would do harm. Status does not count: a client that reports on an object has not made it.
 
 // Applied reports whether the owner is among those who have written an object by
 // server-side apply, as an Applier does.

@@ -64,7 +64,8 @@ func (m Marks) filled(from Marks) Marks {
 	return Marks{Labels: fill(m.Labels, from.Labels), Annotations: fill(m.Annotations, from.Annotations)}
 }
 
-// marksOf lists every kind that the API server has, so that a new one is not forgotten. Events are no objects of anybody.
+// marksOf lists every kind that the API server has, so that a new one is not forgotten. Events are left
+// out, because they have no owner.
 func marksOf(ctx context.Context, config *rest.Config, namespace string) (map[string]Marks, error) {
 	discovered, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

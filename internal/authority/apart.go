@@ -8,11 +8,9 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// CheckApart refuses two authorities of one key, or a clients CA below the cluster CA:
-// nodes would accept whoever has a certificate of a user as one of them. It returns
-// for whom the authority signs that must not be taken as it is: that of the domain which
-// does not trust the CA yet, or else the clients CA, and what is wrong with it; nil when
-// they are apart. The inputs are those of the decisions.
+// CheckApart rejects two CAs of one key, or a clients CA below the cluster CA, because nodes would accept
+// a user as one of them. It returns the problem and whose CA must change: the one that the domain does not
+// trust yet, or else the clients CA. It returns nil when they are apart.
 func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (of Holders, wrong *Problem) {
 	node, user, shared := common(clusterCA, clientsCA, issuersIn(clients.CertSecret))
 	if !shared {
@@ -62,8 +60,8 @@ func isBelow(cert, root *x509.Certificate, between []*x509.Certificate) bool {
 	return false
 }
 
-// issuersIn are all certificates that a CA Secret holds. Whoever presents a certificate
-// may send any of them along.
+// issuersIn are all certificates that a CA Secret holds. A peer may include any of them in the chain that
+// it presents.
 func issuersIn(secret Stored) []*x509.Certificate {
 	var issuers []*x509.Certificate
 	for _, name := range sortedKeys(secret.Data) {

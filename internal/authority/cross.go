@@ -8,10 +8,9 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// crossSign has the target's key signed by every authority that somebody may
-// still rely on instead. Whoever trusts only one of those then verifies the
-// target's leaves. What an earlier decision signed stays; what is missing, or ends
-// before its time because its issuer was renewed, is signed again.
+// crossSign has the target's key signed by every authority that a peer may still rely on instead. A peer
+// that trusts only one of those then verifies the target's leaves. Existing cross certificates stay; a
+// missing one, or one that expires early because its issuer was renewed, is signed again.
 func (d *decider) crossSign() error {
 	if d.beginning {
 		return nil
@@ -32,7 +31,7 @@ func (d *decider) crossSign() error {
 	return nil
 }
 
-// link is a cross certificate as it should be: by whom, and for whom.
+// link is a cross certificate as it should be: its issuer and its subject.
 type link struct {
 	// by are the unexpired certificates of the outgoing authority, the one that ends
 	// last first, and key is its key; zero when it is not at hand.
@@ -72,9 +71,9 @@ func exchange(certs []*x509.Certificate, old, now *x509.Certificate) []*x509.Cer
 	return append(certs, now)
 }
 
-// outgoing lists the unexpired certificates of every key but the target's, by
-// key; those of a key in the order of their end, the last one first. Entries of
-// ca.crt that nothing else knows are nobody's authority.
+// outgoing lists the unexpired certificates of every key but the target's, by key. Those of a key are in
+// the order of their end, the last one first. Entries of ca.crt that nothing else knows belong to no
+// authority.
 func (d *decider) outgoing(target *x509.Certificate) [][]*x509.Certificate {
 	byKey := map[pki.KeyID][]*x509.Certificate{}
 	for _, cert := range d.reliedOn() {

@@ -146,8 +146,8 @@ func (d *decider) findPresent() error {
 	return nil
 }
 
-// isLost tells a lost key from a beginning: something still depends on it. What pods
-// would mount proves nothing alone, where there are none: anybody may have put it there.
+// isLost distinguishes a lost key from a new cluster: something still depends on a lost one. What pods
+// would mount proves nothing alone while there are no pods, because any client may have put it there.
 func (d *decider) isLost() bool {
 	return len(d.in.Evidence.Dependants) > 0 || len(d.o.trusted) > 0 && len(d.o.bundle) > 0
 }
@@ -236,8 +236,8 @@ func (d *decider) create() error {
 	return d.makeAuthority(d.d.KeyGeneration, Created, "the first one was made, because the cluster had none")
 }
 
-// beginAgain makes an authority in the place of one of which nothing is left but
-// those who depended on it. There is nobody to go over from, so nothing is pending.
+// beginAgain makes a CA in place of a lost one that only its dependants remember. There is no CA to
+// replace step by step, so nothing is pending.
 func (d *decider) beginAgain() error {
 	why := "key and certificate were lost while the cluster depends on them, and no copy is left"
 	if d.o.pending == nil {
@@ -262,8 +262,8 @@ func (d *decider) makeAuthority(name Generation, kind TransitionKind, why string
 	return nil
 }
 
-// recreate makes a certificate for a key that has lost its own. An expired anchor
-// of the same key lends its subject, whoever made it.
+// recreate makes a certificate for a key that has lost its own. An expired anchor of the same key lends
+// its subject, even one that Keyturn has not made.
 func (d *decider) recreate(anchor *x509.Certificate) error {
 	d.d.CertGeneration = max(d.o.seenCertGen+1, d.o.keyGen)
 	var ca pki.Authority

@@ -27,8 +27,8 @@ type Decision struct {
 	// pending one, and retired ones. Each presents the cross certificates of its
 	// key. A user's present key may be that of retired ones, too, under other names.
 	Keys []pki.Authority
-	// Crosses are the unexpired cross certificates for any key, whoever signed
-	// them, those for the key of Target first.
+	// Crosses are the unexpired cross certificates for any key, of any signer, those for the key of Target
+	// first.
 	Crosses []*x509.Certificate
 	// NoCross says in one sentence why an outgoing authority has not signed
 	// Target; empty when every unexpired one has.
@@ -152,7 +152,7 @@ type Plan struct {
 	Signer *x509.Certificate
 	// Stored are the anchors that the trusted-certs Secret holds after this pass.
 	Stored []*x509.Certificate
-	// Vouching are the authorities whose cross certificates somebody presents.
+	// Vouching are the authorities whose cross certificates a peer presents.
 	Vouching []*x509.Certificate
 	// Done is true when one authority is trusted and used, and nothing else.
 	Done bool
@@ -182,7 +182,7 @@ type Desired struct {
 	Data map[string][]byte
 	// Annotations are those the authority maintains.
 	Annotations map[string]string
-	// RemoveAnnotations are served requests, sorted; they are to be removed
-	// whoever set them.
+	// RemoveAnnotations are served requests, sorted; they are to be removed even where another client set
+	// them.
 	RemoveAnnotations []string
 }

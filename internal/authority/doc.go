@@ -17,11 +17,9 @@
 //	  ca.crt, ca.p12       v0, v1            v1, v0, in the end without v0
 //	  ca-<date>.crt                          v0, in the end gone
 //
-// The key Secret is written first. The certificate Secret is a function of it and
-// of the plan, so that a crash between the two writes leaves nothing to remember.
-// The retired key stays, with its certificate, after nobody in the cluster trusts
-// it any more: an application may have pinned it, and the next successor has to be
-// signed by it, too.
+// The key Secret is written first. The certificate Secret is a function of it and of the plan, so that a
+// crash between the two writes leaves nothing to remember. The retired key stays after no process trusts
+// it any more: applications may have pinned it, and it must cross-sign the next CA.
 //
 // Every decision is a function of values: what was observed, what was asked
 // for, the time. The package must not know how Secrets are read or written, nor

@@ -10,9 +10,9 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// Ignored names the entries of the certificate Secret that nodes do not trust although
-// somebody may think that they do: what each is, why it counts for nothing, and what to
-// do. Entries that cannot be read are refused elsewhere. Sorted by entry.
+// Ignored names the entries of the certificate Secret that nodes do not trust although a person may think
+// so. It says what each is, why it counts for nothing, and what to do, sorted by entry. Entries that
+// cannot be read are rejected elsewhere.
 func Ignored(in Input) []Remark {
 	var remarks []Remark
 	issuing, _ := pki.FirstCertificate(in.CertSecret.Data[CertKey])

@@ -2,9 +2,9 @@ package authority
 
 import "github.com/keyturn/keyturn/internal/pki"
 
-// checkFitness refuses a CA whose leaves verifiers would refuse, before anybody is
-// told to trust it, by a leaf with the names of the cluster that is thrown away. What
-// its certificates say themselves has been looked at.
+// checkFitness rejects a CA whose leaves verifiers would reject, before any peer is told to trust it. It
+// tries a leaf with the names of the cluster, which is thrown away. What the CA's certificates say
+// themselves has been checked before.
 func (u *userCA) checkFitness() *Problem {
 	if u.key.IsZero() {
 		return nil

@@ -66,9 +66,8 @@ func (d *decider) unfound() Generation {
 	return Generation(len(unfound))
 }
 
-// highestOfOthers is the highest generation that another key has had after the present one,
-// as far as dependants tell: none when they tell of nothing later. Certificates alone tell
-// only that somebody was to trust them.
+// highestOfOthers is the highest generation that another key has had after the present one, as far as
+// dependants tell; otherwise none. Certificates alone only tell that a peer was to trust them.
 func (d *decider) highestOfOthers() Generation {
 	present, seen := d.d.Authority.Key(), d.in.Evidence.generations()
 	others := none
@@ -152,7 +151,7 @@ func (d *decider) ahead() Generation {
 	return 0
 }
 
-// raiseGenerations is the same for a user's CA, whose annotations nobody else writes.
+// raiseGenerations is the same for a user's CA, whose annotations only the user writes.
 func (u *userCA) raiseGenerations() {
 	seen := u.in.Evidence.generations()
 	if seen.cert > u.certGen {

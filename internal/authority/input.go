@@ -174,10 +174,10 @@ type Evidence struct {
 	// Described are those that nodes without a pod are going to be told to trust again,
 	// by the descriptions of their pods.
 	Described []pki.Fingerprint
-	// Issued are the leaves that Secrets hold, whoever signed them.
+	// Issued are the leaves that Secrets hold, of any signer.
 	Issued []*x509.Certificate
-	// Reported are CA certificates that processes say to hold. They introduce
-	// nobody: one counts if it is named, or if its key is held.
+	// Reported are CA certificates that processes report. They introduce no CA: one counts if it is named,
+	// or if its key is held.
 	Reported []*x509.Certificate
 	// Leaves are what nodes present, as far as that is known.
 	Leaves []*x509.Certificate
@@ -226,8 +226,8 @@ type Input struct {
 	Stores   StoreGeneration
 	Window   Window
 	Evidence Evidence
-	// Paused is true while people keep hands off the cluster: nothing is made, and what
-	// is asked for or due waits, because nobody would write it.
+	// Paused is true while people keep hands off the cluster. Nothing is made, and what is asked for or due
+	// waits, because it would not be written.
 	Paused bool
 	Now    time.Time
 }

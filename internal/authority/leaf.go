@@ -46,8 +46,8 @@ type LeafInput struct {
 	Stored StoredLeaf
 	Want   WantedLeaf
 	Window Window
-	// Waits says, for people, why a leaf that serves is not reissued now, by whoever
-	// signs it; empty when it may be.
+	// Waits says, for people, why a leaf that serves is not reissued now, by any signer; empty when it may
+	// be.
 	Waits string
 	// Answer is what the issuer answered to the request for a leaf that is to be reissued; nil before it was asked.
 	Answer issuer.Outcome
@@ -69,7 +69,7 @@ const (
 	RechainLeaf LeafAct = "Rechain"
 	// PostponeLeaf: it is due and waits for a maintenance window.
 	PostponeLeaf LeafAct = "Postpone"
-	// HoldLeaf: it is due, and nobody can sign it, its issuer has not issued it, or it waits.
+	// HoldLeaf: it is due, and no key can sign it, its issuer has not issued it, or it waits.
 	HoldLeaf LeafAct = "Hold"
 )
 
@@ -108,10 +108,9 @@ type LeafDecision struct {
 	Leaf *Leaf
 }
 
-// DecideLeaf says whether a stored leaf may stay. Everything but expiry acts at
-// once; expiry waits for a maintenance window unless the leaf would not live
-// that long. Who may sign is not decided here: whoever asks names an authority
-// that every peer verifies, and says when a leaf that serves shall rather stay.
+// DecideLeaf says whether a stored leaf may stay. Everything but expiry acts at once; expiry waits for a
+// maintenance window unless the leaf would not live that long. The caller names a signer that every peer
+// verifies, and says when a leaf that serves must stay.
 func DecideLeaf(in LeafInput) LeafDecision {
 	l, broken := readLeaf(in)
 	return l.decide(broken).settle(in, l.inForce())
@@ -146,8 +145,8 @@ func (l leafCheck) decide(broken *LeafDecision) LeafDecision {
 	return l.held(d)
 }
 
-// unsigned is what becomes of a leaf that nobody can sign: one that is as it shall be
-// stays, and nothing is due.
+// unsigned is what becomes of a leaf that no key can sign: a leaf that is as it shall be stays, and
+// nothing is due.
 func (l leafCheck) unsigned(broken *LeafDecision) LeafDecision {
 	hold := func(why string) LeafDecision {
 		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: why + "; the key of the CA that should sign it is missing, or that CA has expired"}
@@ -179,8 +178,8 @@ func (l leafCheck) inForce() *Leaf {
 	return &Leaf{l.in.Stored, l.chain}
 }
 
-// readLeaf reads what is stored. What cannot be used is reissued whoever
-// trusts the signer: there is nothing to hold on to.
+// readLeaf reads what is stored. What cannot be used is reissued even before every peer trusts the signer,
+// because there is nothing to keep.
 func readLeaf(in LeafInput) (leafCheck, *LeafDecision) {
 	broken := func(reason LeafReason, detail string) *LeafDecision {
 		return &LeafDecision{Act: ReissueLeaf, Reason: reason, Detail: detail}
@@ -226,7 +225,7 @@ func (l leafCheck) wrong() (LeafReason, string) {
 	return l.misfit()
 }
 
-// misfit says what is wrong with a leaf whoever has signed it.
+// misfit says what is wrong with a leaf, apart from its signer.
 func (l leafCheck) misfit() (LeafReason, string) {
 	want := l.in.Want
 	switch {

@@ -8,15 +8,15 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// Names is what an authority and everything about it are called. Whoever runs the servers
-// hands them in.
+// Names are the names of an authority and of everything about it. The operator of its servers passes them
+// in.
 type Names struct {
 	// Authority tells it from the other authorities of its cluster, for example "peer-ca".
 	// It is the common name of its certificates but for the generation of the key.
 	Authority string
 	// Cluster is whose authority it is.
 	Cluster string
-	// Holders are those for whom it signs.
+	// Holders says which kind of holders it signs for.
 	Holders Holders
 	// Organization is that of its subject.
 	Organization string
@@ -55,7 +55,7 @@ type Holders string
 const (
 	// Members accept connections and open them.
 	Members Holders = "Members"
-	// Users only open connections, and have their certificates from somebody else.
+	// Users only open connections, and receive their certificates elsewhere.
 	Users Holders = "Users"
 )
 
@@ -134,7 +134,7 @@ const (
 // It never goes backwards, and it identifies nothing.
 type Generation int
 
-// MaxGeneration is the highest number that is believed. Nobody comes to it by counting.
+// MaxGeneration is the highest number that is believed. The operator cannot reach it by counting.
 const MaxGeneration Generation = 1 << 30
 
 // String returns the decimal number as annotations carry it.

@@ -71,9 +71,9 @@ func observe(in Input) (observed, []Problem) {
 	return o, problems
 }
 
-// dropStrangers takes out of what pods mount whatever nobody was told to trust and no
-// other Secret of the authority knows: somebody has put it there by hand. While nobody is
-// known to have been told anything nothing is a stranger.
+// dropStrangers drops mounted CA certificates that were put there by hand: no peer was told to trust them,
+// and no other Secret of the CA has them. While no peer is known to have been told anything, every
+// certificate stays.
 func (o *observed) dropStrangers(in Input) {
 	if len(in.Evidence.Named) == 0 {
 		return
@@ -271,9 +271,9 @@ func madeLater(a, b *x509.Certificate) bool {
 	return a.NotAfter.After(b.NotAfter)
 }
 
-// lacksPromoted tells the crash between the writes of a promotion from a pair
-// that somebody mixed up, where ca.crt never held the new certificate: pods mount
-// it, and ca.crt belongs to a retired key.
+// lacksPromoted distinguishes a crash between the writes of a promotion from a pair that was mixed up,
+// where ca.crt never held the new certificate. After the crash pods mount the new certificate, and ca.crt
+// belongs to a retired key.
 func (o *observed) lacksPromoted() bool {
 	isFirst := func(r retiredKey) bool { return r.key.Matches(o.bundle[0]) }
 	return o.trustedOfKey(o.key) != nil && slices.ContainsFunc(o.retired, isFirst)
@@ -303,9 +303,9 @@ func (o *observed) checkKnown(in Input) *Problem {
 	}
 }
 
-// sharesKeyWithTrusted tells whether anything in the two Secrets has the key of
-// an anchor that pods mount. In the middle of a replacement that may be the
-// outgoing or the incoming one alone, when somebody edited what pods mount.
+// sharesKeyWithTrusted reports whether anything in the two Secrets has the key of an anchor that pods
+// mount. During a replacement that may be only the outgoing or the incoming one, if what pods mount was
+// edited.
 func (o *observed) sharesKeyWithTrusted() bool {
 	ours := map[pki.KeyID]bool{o.key.ID(): true}
 	if o.pending != nil {

@@ -9,10 +9,9 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// recall stands in for the Secret that pods mount when that is lost: it finds the
-// certificates that nodes were told to trust among those that are left, and what
-// processes say to hold of a key that is at hand. That has to be signed by this key:
-// anybody can make a certificate about a public key.
+// recall replaces the Secret that pods mount when that is lost. It finds the remaining certificates that
+// nodes were told to trust, and what processes report of a held key. The latter must be signed by this
+// key, because any client can make a certificate about a public key.
 func (o *observed) recall(in Input) {
 	if len(o.trusted) > 0 {
 		return
@@ -66,8 +65,8 @@ func (o *observed) holdsKeyOf(cert *x509.Certificate) bool {
 		slices.ContainsFunc(o.retired, func(r retiredKey) bool { return r.key.Matches(cert) })
 }
 
-// lost names a certificate that nodes trust and nothing shows any more. Another one
-// in its place would cut off everybody at once.
+// lost names a certificate that nodes trust and that is stored nowhere any more. Another one in its place
+// would cut off every peer at once.
 func lost(in Input) *Problem {
 	switch {
 	case len(in.Evidence.Named) > 0:

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// renewIfDue makes a new certificate for the present key, whether a replacement of
-// that key is under way or not: an expired CA serves nobody.
+// renewIfDue makes a new certificate for the present key, also while a replacement of that key is under
+// way, because no peer accepts an expired CA.
 func (d *decider) renewIfDue() error {
 	if d.d.Authority.IsZero() {
 		if d.in.asks(d.in.Names.ForceRenew) {

@@ -72,10 +72,9 @@ func (d *decider) startReplacement(why string) error {
 	return nil
 }
 
-// abort takes back what was asked for last: a request for a new key that has not been
-// served, or else the replacement that is, or was, under way, as long as there is a way
-// back. Whoever means both asks twice. A pending replacement that cannot be read is given
-// up in any case. The request is gone after it, served or refused.
+// abort cancels what was asked for last: a request for a new key that was not served, or else a
+// replacement that can still be undone. Cancelling both takes two requests. A pending replacement that
+// cannot be read is always cancelled, and the request itself is always removed.
 func (d *decider) abort() error {
 	if !d.in.asks(AbortReplaceAnnotation) {
 		return nil
@@ -105,9 +104,9 @@ func (d *decider) goBack() error {
 	return d.swapBack(name, cert)
 }
 
-// hasUnserved reports whether a new key is asked for that nobody has begun to make,
-// because the request waits for a maintenance window or for another replacement. That of
-// a key that is compromised is not given up.
+// hasUnserved reports whether a new key is asked for that is not yet being made. The request waits for a
+// maintenance window or for another replacement. A request that distrusts the present key cannot be
+// cancelled.
 func (d *decider) hasUnserved() bool {
 	return d.in.asks(d.in.Names.ForceReplace) && !d.d.Distrust
 }
@@ -134,9 +133,8 @@ func (d *decider) refuseAbort(why string) {
 	d.note(AbortRefused, d.d.Certificate, why)
 }
 
-// dropPending gives up an authority that was never present. Peers may have been
-// told to trust it, or may present its leaves, so its key stays until nobody does;
-// after that nothing remembers it.
+// dropPending gives up an authority that was never present. Peers may have been told to trust it, or may
+// present its leaves, so its key stays until no peer does. After that it is forgotten.
 func (d *decider) dropPending() {
 	if d.o.pending == nil {
 		d.note(ReplacementAborted, d.d.Certificate, "asked for by "+AbortReplaceAnnotation+"; the pending CA could not be read")

@@ -98,9 +98,8 @@ func AnnotationPart(annotation, value string) string {
 	return "metadata.annotations{" + annotation + "=" + excerpt.Of(value, excerpt.Value) + "}"
 }
 
-// Misasked names the annotations of the Secrets by which somebody may think that he has
-// asked for something, and has not: what is wrong with each, and what to do. Sorted by
-// Secret and annotation.
+// Misasked names the annotations of the Secrets that look like a request and are none. It says what is
+// wrong with each, and what to do, sorted by Secret and annotation.
 func Misasked(in Input) []Remark {
 	var remarks []Remark
 	for _, name := range []string{in.Names.KeySecret, in.Names.CertSecret} {
@@ -184,9 +183,8 @@ type requestState struct {
 	open bool
 }
 
-// settleRequests keeps the annotations of open requests and removes those that were
-// served or say themselves that they ask for nothing. What asks for something that
-// nobody knows was not served and stays.
+// settleRequests keeps the annotations of open requests and removes those that were served or say
+// themselves that they ask for nothing. An unknown request was not served and stays.
 func (d *Desired) settleRequests(names *Names, stored Stored, states ...requestState) {
 	for _, s := range states {
 		value, present := stored.Annotations[s.annotation]

@@ -8,7 +8,7 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// settling is what Settle needs besides what a decision tells everybody.
+// settling is what Settle needs besides what a decision says.
 type settling struct {
 	in Input
 	o  observed
@@ -99,11 +99,9 @@ func (w *writer) mayPromote() bool {
 		sameCertificate(w.plan.Application[0], incoming) && sameCertificate(w.plan.Signer, incoming)
 }
 
-// dropRetired forgets retired keys. Those of authorities that were present stay
-// until their certificates end: the next replacement needs them for those who still
-// rely on them. A compromised one goes as soon as no anchor of its is trusted and
-// none of its cross certificates presented, and one that was never present as soon
-// as nobody can have it.
+// dropRetired forgets retired keys. Those of former CAs stay until their certificates expire: the next
+// replacement needs them for peers that still rely on them. A distrusted one goes once its anchors and
+// cross certificates are unused, and one that was never in use once no peer can have it.
 func (w *writer) dropRetired() {
 	in := func(certs []*x509.Certificate, r retiredKey) bool { return len(ofKey(certs, r.key.ID())) > 0 }
 	w.retired = slices.DeleteFunc(slices.Clone(w.retired), func(r retiredKey) bool {
@@ -118,8 +116,8 @@ func (w *writer) dropRetired() {
 	})
 }
 
-// dropCrosses forgets cross certificates by, and for, authorities that are forgotten
-// themselves: they serve nobody, and would be presented until their end.
+// dropCrosses forgets cross certificates by, and for, CAs that are forgotten themselves. No peer needs
+// them, and they would be presented until they expire.
 func (w *writer) dropCrosses() {
 	subjects := make([]pki.PrivateKey, 0, 1+len(w.retired))
 	subjects = append(subjects, w.out.Authority.Key())
@@ -134,9 +132,9 @@ func (w *writer) dropCrosses() {
 	}
 }
 
-// forgetsIssuer reports whether the issuer of a cross certificate is forgotten in this
-// decision. One of whom nothing else was known before either, because the CA was handed
-// over without him, serves whoever remembers him, unless every other CA is distrusted.
+// forgetsIssuer reports whether the issuer of a cross certificate is forgotten in this decision. An issuer
+// that was unknown before, because the CA was handed over without it, stays useful to peers that trust it.
+// That does not hold once every other CA is distrusted.
 func (w *writer) forgetsIssuer(cross *x509.Certificate, keys []pki.PrivateKey) bool {
 	forgotten := slices.ContainsFunc(w.o.retired, func(r retiredKey) bool {
 		return !slices.ContainsFunc(keys, r.key.Equal) && r.key.Signed(cross)

@@ -25,7 +25,7 @@ func Stand(in Input) (Decision, error) {
 	return o.held(in)
 }
 
-// without is the Secret as if nobody had set the annotation.
+// without is the Secret as if the annotation had not been set.
 func (s Stored) without(annotation string) Stored {
 	s.Annotations = maps.Clone(s.Annotations)
 	delete(s.Annotations, annotation)

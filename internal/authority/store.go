@@ -29,7 +29,7 @@ func keepStore(data map[string][]byte, entries []pki.TrustEntry) (store, passwor
 	return store, password, nil
 }
 
-// keepForeignStores keeps stores that somebody else put beside ours.
+// keepForeignStores keeps stores that other clients put beside ours.
 func keepForeignStores(into, stored map[string][]byte) {
 	for key, value := range stored {
 		ours := key == StoreKey || key == PasswordKey

@@ -26,7 +26,7 @@ const (
 	ReplacementAborted TransitionKind = "CaKeyReplacementAborted"
 	// AbortRefused: there is nothing to go back to.
 	AbortRefused TransitionKind = "CaKeyReplacementAbortRefused"
-	// OldRemoved: nobody trusts it any more.
+	// OldRemoved: no process trusts it any more.
 	OldRemoved TransitionKind = "CaCertRemoved"
 )
 

@@ -284,7 +284,7 @@ func (u *userCA) decision() (Decision, error) {
 			Text: CertKey + " has changed and annotation " + u.in.Names.CertGeneration + " has not; the change takes effect anyway",
 		})
 	}
-	d.Warnings = append(d.Warnings, u.distrustsNobody(d)...)
+	d.Warnings = append(d.Warnings, u.noneToDistrust(d)...)
 	sortRemarks(d.Warnings)
 	if !u.key.IsZero() {
 		ca, err := pki.NewAuthority(issuing, u.key, presentedAfterLeaf(u.chain)...)
@@ -313,9 +313,10 @@ func (u *userCA) removed(published []*x509.Certificate) []*x509.Certificate {
 	return removed
 }
 
-// distrustsNobody names a request to distrust that finds nobody to distrust. The Secret is not ours to take it
-// away from, and it would strike the present CA as soon as another one follows.
-func (u *userCA) distrustsNobody(d Decision) []Remark {
+// noneToDistrust names a request to distrust CAs where there is no other CA to distrust. The operator must
+// not remove it from a Secret that it does not own, and it would distrust the present CA once another one
+// follows.
+func (u *userCA) noneToDistrust(d Decision) []Remark {
 	others := slices.ContainsFunc(u.others(), func(c *x509.Certificate) bool { return !sameCertificate(c, d.Certificate) })
 	switch {
 	case !d.Distrust, others || len(d.Kept) > 0 || len(d.Crosses) > 0:
@@ -339,7 +340,7 @@ func (u *userCA) whyNoCross() string {
 	return ""
 }
 
-// others are the certificates besides the issuing one that somebody may rely on.
+// others are the certificates besides the issuing one that a peer may rely on.
 func (u *userCA) others() []*x509.Certificate {
 	others := slices.Clone(u.retained)
 	for _, anchor := range StoredAnchors(u.in.TrustedCerts) {
@@ -357,7 +358,7 @@ func (u *userCA) changedUnannounced() bool {
 		len(u.in.Evidence.Dependants) > 0 && u.certGen <= u.in.Evidence.CertGeneration
 }
 
-// retiredAuthorities are those whose keys somebody kept beside the present one.
+// retiredAuthorities are those whose keys the owner of the Secret kept beside the present one.
 func (u *userCA) retiredAuthorities() []pki.Authority {
 	var retired []pki.Authority
 	for _, r := range retiredIn(u.in.KeySecret.Data) {

@@ -12,9 +12,8 @@ import (
 // A user's CA may come back with its key and another subject. To OpenSSL and the JVM
 // it is another authority then, and the key that both have can vouch for it.
 
-// crossSign has the present CA vouched for by all that its key was known as before, in
-// one row: by the last of them, that one by the one before it, and so on. What nodes
-// send along already stays, also when nobody remembers who issued it.
+// crossSign has the present CA cross-signed by all CAs that its key was known as before, in one row from
+// the last to the first. What nodes present already stays, even if its issuer is unknown.
 func (u *userCA) crossSign() error {
 	if u.in.Names.Holders != Members {
 		return nil // users send nothing along
@@ -47,10 +46,9 @@ func (u *userCA) lacks(why string) {
 	}
 }
 
-// sentAlong are the unexpired cross certificates that nodes are given already, whoever
-// has signed them: those who rely on a CA that was replaced before the CA was the
-// user's go on being served. Those that end last come first: of two operators each may
-// have signed one, and whoever comes next takes the same of them.
+// sentAlong are the unexpired cross certificates that nodes receive already, of any signer. Peers that
+// rely on a CA replaced before the user took over still need them. The last to expire come first, because
+// each of two operators may have signed one, and the next must choose the same.
 func (u *userCA) sentAlong() []*x509.Certificate {
 	found := slices.DeleteFunc(u.in.sentAlong(), func(cert *x509.Certificate) bool {
 		return contains(u.chain, cert) || !u.mayBeSent(cert)

@@ -21,15 +21,14 @@ import (
 // makes those that its own controllers describe, and no others: a set must not be a way
 // to run any pod by the operator's rights.
 //
-// Who has written a set is known by a name that anybody may use, and the maker itself
-// keeps some descriptions as it finds them. So no pod is made as a set has it: the maker
-// renders it again, and takes from the description no more than what tells one of its own
-// pods from another.
+// A set names its writer only by a name that any client may use, and the maker keeps some descriptions
+// unchanged. So no pod is created as a set describes it. The maker renders it again, and takes from the
+// description only what distinguishes its own pods.
 
 // reasonRefused is the reason of the condition that pods of a set are not made.
 const reasonRefused = "PodsRefused"
 
-// Maker is who describes the pods of the sets that pods are made for.
+// Maker describes the pods of the sets that pods are made for.
 type Maker struct {
 	// FieldOwner applies the sets.
 	FieldOwner client.FieldOwner
@@ -72,7 +71,7 @@ func (r *Reconciler) admit(ctx context.Context, set *podsetv1.StrimziPodSet, des
 	return r.maker.Render(ctx, r.live, set, owner.Name, described)
 }
 
-// rewritten says what can be done about a set that somebody else has written.
+// rewritten says what can be done about a set that another client has written.
 func rewritten(owner metav1.OwnerReference) string {
 	return "the operator rewrites the set by itself; if this lasts, " + heldUp(owner)
 }
@@ -87,7 +86,7 @@ func heldUp(owner metav1.OwnerReference) string {
 func (r *Reconciler) refusesSet(set *podsetv1.StrimziPodSet) string {
 	owner, owned := ownerOf(set, r.maker.Owner)
 	if !owned {
-		return fmt.Sprintf("the set belongs to no %s: restore its owner reference, or delete it if nobody needs its pods", r.maker.Owner.Kind)
+		return fmt.Sprintf("the set belongs to no %s: restore its owner reference, or delete it if its pods are not needed", r.maker.Owner.Kind)
 	}
 	return r.refusesWriter(set, owner)
 }
@@ -120,8 +119,8 @@ func (r *Reconciler) refusesWriter(set *podsetv1.StrimziPodSet, owner metav1.Own
 	return "its pods were not written by " + string(r.maker.FieldOwner) + others + ": " + rewritten(owner)
 }
 
-// refusesAccount says that the service account of the pods is not their owner's: pods
-// would get the rights that somebody has given to one of his own.
+// refusesAccount says that the service account of the pods does not exist or is not their owner's. Pods
+// would otherwise get the rights of an unrelated service account.
 func (r *Reconciler) refusesAccount(ctx context.Context, set *podsetv1.StrimziPodSet, owner metav1.OwnerReference) (string, error) {
 	name := r.maker.ServiceAccount(owner.Name)
 	account := &metav1.PartialObjectMetadata{}

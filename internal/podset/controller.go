@@ -101,8 +101,8 @@ func (r *Reconciler) isKept(set metav1.Object) bool {
 	return set.GetDeletionTimestamp().IsZero() && kube.Applied(set, r.maker.FieldOwner)
 }
 
-// keep is a pass over a set. Whose it is and who has written it is looked at first: for one
-// whose pods would not be made nobody is asked for pods that the cache does not show.
+// keep reconciles a set. It first checks the owner and the writer of the set. If its pods would not be
+// made, it does not ask the API server for pods that the cache does not show.
 func (r *Reconciler) keep(ctx context.Context, set *podsetv1.StrimziPodSet) (ctrl.Result, error) {
 	if !r.isKept(set) {
 		return ctrl.Result{}, nil
@@ -126,8 +126,8 @@ func (r *Reconciler) keep(ctx context.Context, set *podsetv1.StrimziPodSet) (ctr
 	decided.status.Conditions = append(decided.status.Conditions, refusal(refused, set.Status.Conditions)...)
 	result := ctrl.Result{}
 	if hidden || len(refused) > 0 {
-		// Somebody may have taken the pod's labels off, and then nobody tells when it ends.
-		// Nor does anybody tell when the reason is gone for which pods were refused.
+		// The pod may have lost its labels, and then no event tells when it ends. Nor does an event tell when
+		// the reason is gone for which pods were refused.
 		result.RequeueAfter = kube.Unwatched
 	}
 	return result, errors.Join(kube.IgnoreEnding(err), r.report(ctx, set, decided.status))
@@ -209,7 +209,7 @@ func (r *Reconciler) apply(ctx context.Context, set *podsetv1.StrimziPodSet, dec
 	return append(refused, denied.Sentences()...), errors.Join(failed...)
 }
 
-// allowed is what can be done about a pod that the API server does not let anybody create.
+// allowed is what can be done about a pod that the API server does not create.
 const allowed = "change the quota or the admission policy that the answer names"
 
 // newest is the set as it is now, and whether it is still the one that was decided on.

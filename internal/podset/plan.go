@@ -17,8 +17,8 @@ import (
 // created from. A pod whose digest is that of its present description is current.
 const RevisionAnnotation = "strimzi.io/revision"
 
-// reasonForeignPod is the reason of the condition that a pod of somebody else
-// stands where the set's own should.
+// reasonForeignPod is the reason of the condition that an unrelated pod has the name of one of the set's
+// own.
 const reasonForeignPod = "ForeignPod"
 
 // plan is what one pass does to a set: pods to create, ended pods to clear away,
@@ -84,8 +84,7 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Ready reports whether the kubelet says that the pod is ready and nobody has
-// asked it to stop.
+// Ready reports whether the kubelet says that the pod is ready and it is not being deleted.
 func Ready(pod *corev1.Pod) bool {
 	if !pod.DeletionTimestamp.IsZero() {
 		return false

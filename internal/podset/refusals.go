@@ -25,8 +25,7 @@ type reason struct {
 	pods []string
 }
 
-// What is kept of one reason, and of the names of its pods. Somebody else may have
-// written either.
+// How much is kept of one reason, and of the names of its pods. Other clients may have written either.
 const (
 	shownReason = excerpt.Foreign
 	shownPods   = excerpt.Foreign

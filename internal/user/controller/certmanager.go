@@ -54,7 +54,7 @@ type Issuers interface {
 	Forget(user types.NamespacedName)
 }
 
-// CertificateChanged is whom a changed Certificate is about.
+// CertificateChanged requests a reconcile of the users that own a changed Certificate.
 func (r *Reconciler) CertificateChanged(_ context.Context, certificate client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, owner := range certificate.GetOwnerReferences() {

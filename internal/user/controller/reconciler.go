@@ -155,7 +155,7 @@ func (r *Reconciler) pause(ctx context.Context, user *kafkav1.KafkaUser, unnotic
 	return outcome{secret: last.secret, secretVersion: secret, notBefore: last.notBefore, notAfter: last.notAfter, inKafka: last.inKafka}, err
 }
 
-// keep remembers what a reconcile has left, for the next one and for whom it concerns.
+// keep remembers what a reconcile has left, for the next one and for the check of all users.
 func (r *Reconciler) keep(ctx context.Context, user *kafkav1.KafkaUser, seen version, done outcome) {
 	name := client.ObjectKeyFromObject(user)
 	seen.secret, seen.unnoticed = done.secretVersion, done.unnoticed

@@ -186,7 +186,7 @@ func (o Observed) makesRoom() string {
 		return fmt.Sprintf("Create another Secret with the password, name it in spec.authentication.password, and then delete Secret %s: "+
 			"under this name the user operator writes what applications read.", o.SecretName)
 	}
-	return "Delete the Secret if nobody needs what it holds, or rename the KafkaUser."
+	return "Delete the Secret if its data is not needed, or rename the KafkaUser."
 }
 
 func (o Observed) decideCertificate(d *Decision) {

@@ -20,7 +20,7 @@ const (
 	ACLWithoutEffect        Reason = "ACLWithoutEffect"
 )
 
-// warnOfIdle names what whoever wrote it believes to be obeyed.
+// warnOfIdle names fields, annotations and ACLs of the user that have no effect.
 func (o Observed) warnOfIdle(d *Decision) {
 	if fields := idleFields(o.User); len(fields) > 0 {
 		d.warn(FieldsWithoutEffect, fmt.Sprintf("Fields have no effect beside the type that they stand with: %s. Remove them, or change the type.",

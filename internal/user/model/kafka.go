@@ -164,7 +164,7 @@ func quotas(spec *kafkav1.UserQuotas) map[principal.Quota]float64 {
 	return values
 }
 
-// WithoutAuthorization is the problem of a user with ACLs whose Kafka authorizes nobody.
+// WithoutAuthorization is the problem of a user with ACLs whose Kafka cluster authorizes no user.
 func WithoutAuthorization(kafka *kafkav1.Kafka) Remark {
 	why, remedy := "has no authorization", "Set spec.kafka.authorization.type of the Kafka to simple, or remove spec.authorization of the user."
 	if kafka.Spec.Kafka.Authorization != nil {
@@ -173,8 +173,8 @@ func WithoutAuthorization(kafka *kafkav1.Kafka) Remark {
 	return Remark{AuthorizationDisabled, fmt.Sprintf("Kafka %s %s. The ACLs of the user are not created, and every client may do everything. %s", kafka.Name, why, remedy)}
 }
 
-// Unmanaged names the users that Kafka holds something for and that are no KafkaUsers, in alphabetical order. Everybody
-// and clients without authentication are not users.
+// Unmanaged names the users that Kafka holds something for and that are no KafkaUsers, in alphabetical
+// order. The wildcard user and clients without authentication are not users.
 func Unmanaged(held map[string]principal.Held, isKafkaUser func(name string) bool) []string {
 	names := []string{}
 	for username, of := range held {

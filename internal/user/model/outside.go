@@ -261,7 +261,7 @@ const (
 func (o Observed) SignerOf(issued issuer.Issued) Signer {
 	at := o.Now
 	if end := pki.EarliestEnd(issued.Chain); end.Before(at) {
-		at = end // what has expired tells by whom it was signed, too
+		at = end // an expired chain tells its signer, too
 	}
 	again := authority.ReissueAt(issued.Chain, o.certificate().Renewal)
 	trusted := o.trustedByAll()

@@ -113,8 +113,9 @@ func (t *PolicyTester) see(ctx context.Context) (attestation.Seen, error) {
 	return seen, nil
 }
 
-// try asks for a request of the operator's in the pod of a member. The policy refuses that as it refuses everybody's. All
-// other annotations are left out: with them, those of the pod may be too long to be checked.
+// try asks for a request of the operator's in the pod of a member. The policy denies that to the operator
+// as to every client. All other annotations are left out: with them, those of the pod may be too long to
+// be checked.
 func (t *PolicyTester) try(ctx context.Context, pod *corev1.Pod) (attestation.Trial, error) {
 	patch := fmt.Appendf(nil, `[{"op": "test", "path": "/metadata/uid", "value": %q}, {"op": "add", "path": "/metadata/annotations", "value": {%q: "test"}}]`,
 		pod.UID, contract.RequestAnnotation)

@@ -43,7 +43,8 @@ const (
 	noteOwner    = model.Manager + "-notes"
 	// finalizer keeps an EtcdCluster until its CAs are deleted, after its last pod.
 	finalizer = "keyturn.dev/etcd-cas"
-	// again is how soon etcd is asked again what nobody tells of: a learner that catches up, a server that starts.
+	// again is how soon etcd is asked again about what no event tells: a learner that catches up, a server
+	// that starts.
 	again = time.Second
 )
 

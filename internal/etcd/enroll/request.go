@@ -44,7 +44,7 @@ func hasPrivateKey(data []byte) bool {
 }
 
 func exposed() *Denied {
-	return &Denied{PrivateKey, "it holds a private key, which everybody who can read the pod has seen: make a new one and never use it again"}
+	return &Denied{PrivateKey, "it holds a private key, which every reader of the pod has seen: make a new one and never use it again"}
 }
 
 func decode(value string) ([]byte, error) {

@@ -38,8 +38,8 @@ type Pod struct {
 	HasEnded bool
 	// IsEmptied is true when its member has joined, and etcd is not started in it because its volume has no data.
 	IsEmptied bool
-	// HasJoined is true when the pod has been told that its member has joined, and Members are whom it has been told to
-	// find: how etcd starts in it.
+	// HasJoined is true when the pod has been told that its member has joined. Members are those that it has
+	// been told to find: how etcd starts in it.
 	HasJoined bool
 	Members   []string
 	// Version of etcd that it was created with.

@@ -44,7 +44,7 @@ const (
 const (
 	// VersionAnnotation is the version of etcd that the pod was created with.
 	VersionAnnotation = "etcd.version"
-	// AttestationAnnotation is the attestation.Verdict's revision under which nobody but the pod itself can have
+	// AttestationAnnotation is the attestation.Verdict's revision under which only the pod itself can have
 	// written its requests since they were last removed.
 	AttestationAnnotation = "keyturn.dev/attestation"
 	// TrustAnnotation names the CAs from Secrets that the pod was started with.

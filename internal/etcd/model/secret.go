@@ -26,7 +26,7 @@ type Trust struct {
 // is what it holds, told the newest revision that the pod of the member is known to have.
 func MemberSecret(trust Trust, stored map[string][]byte, told int64, now time.Time) (publication.Publication, map[string][]byte, error) {
 	previous, err := publication.ParsePublication(stored[agent.PublicationKey])
-	if err != nil { // it is lost, or somebody has changed it
+	if err != nil { // it is lost, or was changed by another client
 		previous = publication.Publication{}
 	}
 	next := publication.Next(previous, told, publication.Content{

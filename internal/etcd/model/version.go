@@ -10,8 +10,8 @@ import (
 // minors are the supported ones in their order. A cluster goes from one to the next.
 func minors() []string { return []string{"3.5", "3.6"} }
 
-// oldest are the oldest supported patches: those before can be kept from accepting connections by anybody who sends no
-// handshake.
+// oldest are the oldest supported patches: clients that send no handshake can keep earlier ones from
+// accepting connections.
 func oldest() []int { return []int{33, 14} }
 
 // nextVersion is what members shall run: the version of the spec if etcd can get there from what runs, which is empty

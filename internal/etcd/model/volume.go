@@ -62,7 +62,8 @@ func (c Cluster) Volume(claim *corev1.PersistentVolumeClaim) Volume {
 	return volume
 }
 
-// fixed are the fields that are given otherwise than a claim has them, and that Kubernetes does not let anybody change.
+// fixed are the fields that are given otherwise than a claim has them, and that Kubernetes does not let
+// clients change.
 func fixed(given, has corev1.PersistentVolumeClaimSpec) []string {
 	var fields []string
 	for _, field := range []struct {

@@ -101,10 +101,9 @@ func (i Identity) Check(ctx context.Context, network Network, address string) (o
 	return shown, nil
 }
 
-// Ask sends ApiVersions, which any listener answers before authentication, and
-// reads the answer: a connection on which that succeeds is one that both sides
-// accepted, whoever opened it. The write may fail where the server has hung up already; its
-// reason is then in what can still be read.
+// Ask sends ApiVersions, which any listener answers before authentication, and reads the answer. If that
+// succeeds both sides have accepted the connection. The write may fail where the server has hung up
+// already; its reason is then in what can still be read.
 func Ask(conn io.ReadWriter) error {
 	request := kmsg.NewPtrApiVersionsRequest()
 	message := kmsg.NewRequestFormatter(kmsg.FormatterClientID("keyturn-probe")).AppendRequest(nil, request, 1)

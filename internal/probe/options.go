@@ -124,8 +124,8 @@ type Options struct {
 	// Grants are principals (without "User:") that get the rights they need on the
 	// topics where the cluster authorises; needs Admin.
 	Grants []string
-	// Logins are SCRAM users that can log in for the time of the probe; they stay,
-	// with a password that nobody knows. Needs Admin.
+	// Logins are SCRAM users that can log in for the time of the probe. They stay, with a password that is
+	// not kept. Needs Admin.
 	Logins []Login
 	// Interval between the records of one client; 20 ms.
 	Interval time.Duration

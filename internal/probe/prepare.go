@@ -114,10 +114,9 @@ func (p *preparation) setPassword(ctx context.Context, login Login) error {
 	return nil
 }
 
-// lockLogins gives the users a password that nobody knows. They are not deleted:
-// Kafka up to 4.3.1 may forget all SCRAM users when it starts after one of them
-// was deleted (org.apache.kafka.image.ScramDelta drops the mechanism as soon as it
-// looks empty in the middle of a change), and a probe must not lock anybody out.
+// lockLogins gives the users a password that is not kept. They are not deleted, because Kafka up to 4.3.1
+// may forget all SCRAM users when it starts after a deletion. org.apache.kafka.image.ScramDelta drops a
+// mechanism that looks empty during a change; a probe must not lock clients out.
 func (p *preparation) lockLogins(ctx context.Context) error {
 	problems := make([]error, 0, len(p.logins))
 	for _, user := range p.logins {

@@ -21,7 +21,7 @@ const (
 	mechanismSCRAM512 = "SCRAM-SHA-512"
 )
 
-// binding is what a mounted Secret says: where to connect, whom to trust, and as whom.
+// binding is what a mounted Secret says: where to connect, which CAs to trust, and as which user.
 type binding struct {
 	version   string
 	addresses []string

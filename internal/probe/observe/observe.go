@@ -24,13 +24,13 @@ const (
 
 // Evidence is what a node says it has loaded.
 type Evidence struct {
-	// Trusts says by which anchors it accepts whom ("clients", "peers", "control"): the sorted
-	// names of the anchors (AuthorityName), or the fingerprints of those whose
-	// certificate is not at hand.
+	// Trusts says by which anchors it accepts each kind of peer ("clients", "peers", "control"). They are
+	// sorted names (AuthorityName), or the fingerprints of anchors whose certificate is not at hand.
 	Trusts map[string][]string
 	// Presents is the SHA-256 fingerprint of the leaf in lower-case hex.
 	Presents string
-	// Issuers are the names of the CAs that signed what it presents to whom no handshake is made.
+	// Issuers are the names of the CAs that signed what it presents to kinds of peers for which no handshake
+	// is made.
 	Issuers map[string][]string
 }
 

@@ -97,16 +97,16 @@ func (l Log) Row(presents timeline.Band) timeline.Node {
 
 func bands(label string, spans map[string][]timeline.Span) []timeline.Band {
 	bands := make([]timeline.Band, 0, len(spans))
-	for _, whom := range slices.Sorted(maps.Keys(spans)) {
-		bands = append(bands, timeline.Band{Label: label + whom, Spans: spans[whom]})
+	for _, kind := range slices.Sorted(maps.Keys(spans)) {
+		bands = append(bands, timeline.Band{Label: label + kind, Spans: spans[kind]})
 	}
 	return bands
 }
 
 // extend adds a state to the spans of each band that it has names for.
 func (s State) extend(spans map[string][]timeline.Span, names map[string][]string) {
-	for whom, values := range names {
-		spans[whom] = extended(spans[whom], timeline.Span{From: s.From, To: s.To, Values: values})
+	for kind, values := range names {
+		spans[kind] = extended(spans[kind], timeline.Span{From: s.From, To: s.To, Values: values})
 	}
 }
 

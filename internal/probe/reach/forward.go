@@ -165,7 +165,7 @@ func newStreamConn(tunnel httpstream.Connection, data, trouble httpstream.Stream
 	c.release = func() {
 		_ = far.Close()
 		_ = data.Reset()    // both directions end at once
-		_ = trouble.Reset() // and nobody waits for the reason
+		_ = trouble.Reset() // and no caller waits for the reason
 		tunnel.RemoveStreams(data, trouble)
 	}
 	go c.listen(data, trouble)

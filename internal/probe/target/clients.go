@@ -7,8 +7,8 @@ import (
 	"github.com/keyturn/keyturn/internal/probe"
 )
 
-// Means are what a person or a test gave the clients to say who they are. What is
-// missing is made, with the rights of whoever runs the probe.
+// Means are what a person or a test gave the clients to authenticate with. What is missing is made, with
+// the rights of the user that runs the probe.
 type Means struct {
 	// Credential is the certificate for listeners that want one.
 	Credential probe.Credential

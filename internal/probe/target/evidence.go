@@ -40,9 +40,9 @@ func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) obse
 		}
 		evidence := observe.Evidence{Trusts: map[string][]string{}, Presents: report.Roles[roles["clients"]].Presents}
 		names := t.anchorNames(ctx)
-		for whom, role := range roles {
+		for kind, role := range roles {
 			if loaded, ok := report.Roles[role]; ok {
-				evidence.Trusts[whom] = observe.Named(loaded.Trusts, names)
+				evidence.Trusts[kind] = observe.Named(loaded.Trusts, names)
 			}
 		}
 		return evidence, nil

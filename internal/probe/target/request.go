@@ -69,8 +69,8 @@ func (t *Target) Options(ctx context.Context, request Request) (probe.Options, e
 	return options, nil
 }
 
-// own gives clients of the cluster's own listeners the operator's identity: nobody
-// else is let in there.
+// own gives clients of the cluster's own listeners the operator's identity, because no other is accepted
+// there.
 func own(listener probe.Listener, means Means, operator *probe.Identity) Means {
 	if operator != nil && (listener.Name == Replication || listener.Name == ControlPlane) {
 		means.Credential, means.Reissued = operator.Credential, nil

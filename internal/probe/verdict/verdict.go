@@ -25,7 +25,7 @@ const (
 	// Interrupted: the connection broke in the middle of the handshake. A server
 	// that stops does that once; one that does it again and again refuses.
 	Interrupted Verdict = "interrupted"
-	// Unreachable: nobody answered. A restart looks like this.
+	// Unreachable: no answer came. A restart looks like this.
 	Unreachable Verdict = "unreachable"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// unrelated says why a Certificate does not belong to the owner, and nothing when it does. Labels and a field manager
-// count only for one without owner: anybody may use them.
+// unrelated says why a Certificate does not belong to the owner, and nothing when it does. Labels and a
+// field manager count only for one without owner, because any client may use them.
 func (o *Options) unrelated(certificate metav1.Object) string {
 	references := certificate.GetOwnerReferences()
 	for i := range references {

@@ -53,7 +53,7 @@ type Client struct {
 // The errors of a question. What is none of them is an answer that cannot be
 // read, or what the credentials' source returned.
 type (
-	// UnreachableError says that nobody answered in time: nothing is known.
+	// UnreachableError says that no answer came in time: nothing is known.
 	UnreachableError = mtls.UnreachableError
 	// UntrustedError says that the answering side is not the node.
 	UntrustedError = mtls.UntrustedError

@@ -12,7 +12,7 @@ type Monitor struct {
 	Clock clock.Clock
 	// Check asks once.
 	Check func(ctx context.Context) error
-	// Hints make it ask at once; nobody needs to send any.
+	// Hints make it ask at once; they are optional.
 	Hints <-chan struct{}
 	// Eager and Calm are the pauses while the server does not serve and while it
 	// does.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// executable lets everybody run the copy: the container of the server has another user.
+// executable lets every user run the copy: the container of the server has another user.
 const executable = 0o755
 
 // Copy puts a copy of the program at the destination, whole or not at all: a

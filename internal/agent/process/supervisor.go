@@ -102,7 +102,7 @@ func (s Supervisor) Run(ctx context.Context, command Command, asked func()) (Exi
 	}
 	select {
 	case <-consumed:
-	case <-s.Clock.After(lastWords): // somebody it left behind still holds its output
+	case <-s.Clock.After(lastWords): // a process that it left behind still holds its output
 	}
 	exit := Exit{status: o.status}
 	s.Log.Info("Ended", "program", command.Path, "pid", child, "exitCode", exit.Code())
@@ -215,8 +215,8 @@ func WaitForOne(pid int) (syscall.WaitStatus, error) {
 	}
 }
 
-// WaitForAll waits for the process and meanwhile reaps whatever else ends: the
-// first process of a container inherits orphans, and nobody else will.
+// WaitForAll waits for the process and meanwhile reaps whatever else ends, because the first process of a
+// container inherits orphans and must reap them.
 func WaitForAll(pid int) (syscall.WaitStatus, error) {
 	for {
 		var status syscall.WaitStatus

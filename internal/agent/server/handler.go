@@ -73,5 +73,5 @@ func Answer(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(data) // who asked has gone: nobody is left to tell
+	_, _ = w.Write(data) // it fails only when the client has gone
 }

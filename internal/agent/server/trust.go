@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// Facing is what the agent presents, and whom it answers.
+// Facing is what the agent presents, and which clients it answers.
 type Facing struct {
 	Identity tls.Certificate
 	// Trusts verify clients.
@@ -21,7 +21,7 @@ type Facing struct {
 	Operators []string
 }
 
-// FacingFunc returns what the agent presents and whom it answers now.
+// FacingFunc returns what the agent presents and which clients it answers now.
 type FacingFunc func() (Facing, error)
 
 var errNoCertificate = errors.New("the client presents no certificate")

@@ -133,7 +133,7 @@ func TestKafkaRules(t *testing.T) {
 		},
 		"a peer that names nobody is refused": {
 			patch: listeners(`{name: plain, port: 9092, type: internal, tls: false, networkPolicyPeers: [{}]}`),
-			want:  []string{"spec.kafka.listeners[0].networkPolicyPeers[0]: Required value: a peer needs a podSelector, a namespaceSelector or an ipBlock: leave networkPolicyPeers out to let everybody in"},
+			want:  []string{"spec.kafka.listeners[0].networkPolicyPeers[0]: Required value: a peer needs a podSelector, a namespaceSelector or an ipBlock: leave networkPolicyPeers out to let all peers connect"},
 		},
 		"a peer with an ipBlock beside a selector is refused": {
 			patch: listeners(`{name: plain, port: 9092, type: internal, tls: false, networkPolicyPeers: [{podSelector: {}, ipBlock: {cidr: 10.1.0.0/16}}]}`),

@@ -25,7 +25,7 @@ const (
 	True Status = "True"
 	// False says that it is not. Keyturn leaves such a condition out but for Ready of a KafkaTopic; other writers may not.
 	False Status = "False"
-	// Unknown says that nobody could tell.
+	// Unknown says that the writer could not tell.
 	Unknown Status = "Unknown"
 )
 

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Found are the fields of a manifest that nobody acts on, as paths in the form of kubectl explain with an index
-// for list items, such as spec.kafka.listeners[0].configuration.class. Each list is sorted, and of a subtree only the root
-// is named.
+// Found are the fields of a manifest that Keyturn does not act on, as paths in the form of kubectl
+// explain. List items have an index, such as spec.kafka.listeners[0].configuration.class. Each list is
+// sorted, and of a subtree only the root is named.
 type Found struct {
-	// WithoutEffect are known and do nothing, and nobody misses what they ask for.
+	// WithoutEffect are known and do nothing, and their effect is not missed.
 	WithoutEffect []string
 	// Unmet are known and do nothing, so that what there is differs from what they ask for.
 	Unmet []string

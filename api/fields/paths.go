@@ -12,8 +12,8 @@ type Paths struct {
 	Acted []string
 	// Own are among Acted, and not Strimzi's.
 	Own []string
-	// Kept are known and do nothing, and nobody misses what they ask for. Unmet do nothing either, so that what there is
-	// differs from what they ask for. Of a subtree only the root is named.
+	// Kept are known and do nothing, and their effect is not missed. Unmet do nothing either, so that what
+	// there is differs from what they ask for. Of a subtree only the root is named.
 	Kept, Unmet []string
 }
 

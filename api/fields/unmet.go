@@ -39,8 +39,8 @@ func names(line, path string) bool {
 	return line == path || isAll && strings.HasPrefix(path, parent)
 }
 
-// byWeight tells fields without effect of a kind apart: sorted lists of those whose effect nobody misses, and of those
-// that are unmet.
+// byWeight separates fields without effect of a kind into two sorted lists: those whose effect is not
+// missed, and those that are unmet.
 func byWeight(kind string, paths []string) (withoutEffect, missed []string) {
 	slices.Sort(paths)
 	for _, path := range paths {

@@ -22,7 +22,7 @@ type KafkaAccess struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what is to be connected to, and as whom.
+	// spec is what to connect to, and as which user.
 	// +required
 	Spec KafkaAccessSpec `json:"spec,omitzero"`
 	// status is the access as the access operator last saw it.
@@ -39,7 +39,7 @@ type KafkaAccessList struct {
 	Items           []KafkaAccess `json:"items"`
 }
 
-// KafkaAccessSpec is what is to be connected to, and as whom.
+// KafkaAccessSpec is what to connect to, and as which user.
 type KafkaAccessSpec struct {
 	// kafka is the cluster to connect to.
 	// +required

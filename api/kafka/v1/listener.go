@@ -63,18 +63,18 @@ type Listener struct {
 	// tls says whether connections are encrypted.
 	// +required
 	TLS bool `json:"tls"`
-	// authentication of clients. Unset means that anybody may connect.
+	// authentication of clients. If unset, all clients may connect.
 	// +optional
 	Authentication *ListenerAuthentication `json:"authentication,omitempty"`
 	// configuration of the listener beyond the above.
 	// +optional
 	Configuration *ListenerConfiguration `json:"configuration,omitempty"`
-	// networkPolicyPeers are those who may connect to the listener, where the network enforces policies. Unset or
-	// empty lets everybody in.
+	// networkPolicyPeers are the peers that may connect to the listener, where the network enforces
+	// policies. If unset or empty, all peers may connect.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:items:XValidation:rule="has(self.podSelector) || has(self.namespaceSelector) || has(self.ipBlock)",message="a peer needs a podSelector, a namespaceSelector or an ipBlock: leave networkPolicyPeers out to let everybody in",reason=FieldValueRequired
+	// +kubebuilder:validation:items:XValidation:rule="has(self.podSelector) || has(self.namespaceSelector) || has(self.ipBlock)",message="a peer needs a podSelector, a namespaceSelector or an ipBlock: leave networkPolicyPeers out to let all peers connect",reason=FieldValueRequired
 	// +kubebuilder:validation:items:XValidation:rule="!has(self.ipBlock) || !(has(self.podSelector) || has(self.namespaceSelector))",message="an ipBlock stands alone: give it a peer of its own beside the one with selectors",fieldPath=.ipBlock,reason=FieldValueForbidden
 	NetworkPolicyPeers []networkingv1.NetworkPolicyPeer `json:"networkPolicyPeers,omitempty"`
 }
@@ -114,7 +114,7 @@ type CertAndKeySecretSource struct {
 	Key string `json:"key,omitempty"`
 }
 
-// ListenerStatus tells clients where a listener is and whom to trust there.
+// ListenerStatus tells clients where a listener is and which CA certificates to trust there.
 type ListenerStatus struct {
 	// name of the listener.
 	// +optional

@@ -24,7 +24,7 @@ type KafkaAccess struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what is to be connected to, and as whom.
+	// spec is what to connect to, and as which user.
 	// +required
 	Spec KafkaAccessSpec `json:"spec,omitzero"`
 	// status is the access as the access operator last saw it.
@@ -41,7 +41,7 @@ type KafkaAccessList struct {
 	Items           []KafkaAccess `json:"items"`
 }
 
-// KafkaAccessSpec is what is to be connected to, and as whom.
+// KafkaAccessSpec is what to connect to, and as which user.
 type KafkaAccessSpec struct {
 	// kafka is the cluster to connect to.
 	// +required

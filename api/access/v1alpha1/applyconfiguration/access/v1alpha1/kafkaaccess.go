@@ -19,7 +19,7 @@ import (
 type KafkaAccessApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is to be connected to, and as whom.
+	// spec is what to connect to, and as which user.
 	Spec *KafkaAccessSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the access as the access operator last saw it.
 	Status *KafkaAccessStatusApplyConfiguration `json:"status,omitempty"`

@@ -5,7 +5,7 @@ package v1alpha1
 // KafkaAccessSpecApplyConfiguration represents a declarative configuration of the KafkaAccessSpec type for use
 // with apply.
 //
-// KafkaAccessSpec is what is to be connected to, and as whom.
+// KafkaAccessSpec is what to connect to, and as which user.
 type KafkaAccessSpecApplyConfiguration struct {
 	// kafka is the cluster to connect to.
 	Kafka *KafkaReferenceApplyConfiguration `json:"kafka,omitempty"`

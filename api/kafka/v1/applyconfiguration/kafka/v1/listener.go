@@ -20,12 +20,12 @@ type ListenerApplyConfiguration struct {
 	Type *kafkav1.ListenerType `json:"type,omitempty"`
 	// tls says whether connections are encrypted.
 	TLS *bool `json:"tls,omitempty"`
-	// authentication of clients. Unset means that anybody may connect.
+	// authentication of clients. If unset, all clients may connect.
 	Authentication *ListenerAuthenticationApplyConfiguration `json:"authentication,omitempty"`
 	// configuration of the listener beyond the above.
 	Configuration *ListenerConfigurationApplyConfiguration `json:"configuration,omitempty"`
-	// networkPolicyPeers are those who may connect to the listener, where the network enforces policies. Unset or
-	// empty lets everybody in.
+	// networkPolicyPeers are the peers that may connect to the listener, where the network enforces
+	// policies. If unset or empty, all peers may connect.
 	NetworkPolicyPeers []networkingv1.NetworkPolicyPeer `json:"networkPolicyPeers,omitempty"`
 }
 

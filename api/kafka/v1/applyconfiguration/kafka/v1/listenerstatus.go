@@ -5,7 +5,7 @@ package v1
 // ListenerStatusApplyConfiguration represents a declarative configuration of the ListenerStatus type for use
 // with apply.
 //
-// ListenerStatus tells clients where a listener is and whom to trust there.
+// ListenerStatus tells clients where a listener is and which CA certificates to trust there.
 type ListenerStatusApplyConfiguration struct {
 	// name of the listener.
 	Name *string `json:"name,omitempty"`

@@ -126,8 +126,12 @@ func (b *bench) signUsersWith(ctx context.Context, algorithm kafkav1.KeyAlgorith
 	return harness.Poll(ctx, has)
 }
 
-// quietUsers counts what the user operator writes while nothing changes.
+// quietUsers counts what the user operator writes while nothing changes: the last of the progress that the Kafka shows is written
+// some seconds after all users are ready.
 func (b *bench) quietUsers(ctx context.Context) ([]report.Figure, []string, error) {
+	if err := b.untilShown(ctx, b.size.many); err != nil {
+		return nil, nil, err
+	}
 	counted, err := b.during(ctx, userAccount, b.size.quiet)
 	if err != nil {
 		return nil, nil, err
@@ -135,7 +139,7 @@ func (b *bench) quietUsers(ctx context.Context) ([]report.Figure, []string, erro
 	if !counted.known {
 		return nil, []string{uncounted("user operator")}, nil
 	}
-	const how = "the API server's audit log, requests of the user operator's ServiceAccount in the minute after all users were ready"
+	const how = "the API server's audit log, requests of the user operator's ServiceAccount in the minute after the Kafka has shown all users as ready"
 	return []report.Figure{
 		report.AtMost(fmt.Sprintf("%d users, writes beside its Lease in %s", b.size.many, b.size.quiet), float64(len(counted.writes)), 0, "requests", how),
 		report.Observed(fmt.Sprintf("%d users, reads in %s", b.size.many, b.size.quiet), float64(counted.reads), "requests", how),
@@ -157,6 +161,18 @@ func (b *bench) createUsers(ctx context.Context, count int) error {
 		return fmt.Errorf("creating users: %w", err)
 	}
 	return nil
+}
+
+// untilShown waits until the status of the Kafka has so many users that are ready.
+func (b *bench) untilShown(ctx context.Context, count int) error {
+	return harness.Poll(ctx, func() (bool, error) {
+		kafka := &kafkav1.Kafka{}
+		if err := b.kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: cluster}, kafka); err != nil {
+			return false, fmt.Errorf("reading Kafka %s: %w", cluster, err)
+		}
+		users := kafka.Status.Users
+		return users != nil && users.Total == int32(count) && users.Ready == int32(count), nil
+	})
 }
 
 // untilReady waits until so many users are ready.

@@ -433,3 +433,27 @@ func TestTheMetadataVersionIsNotTakenForRaisedBeforeItIs(t *testing.T) {
 		})
 	}
 }
+
+func TestTopicsAreAskedForOnlyWhereNodesMayGetAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		occupied error
+		want     error
+		asks     int
+	}{
+		"the upgrade may begin":              {want: errUnheard, asks: 1},
+		"the cluster stays as it was anyway": {occupied: errors.New("an object of another owner"), want: nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, p := deafReconciler(deaf{}), clusterBehindItsVersion()
+			p.cluster.Version.Name, p.occupied = "4.3.1", c.occupied
+			for _, pod := range p.pods {
+				pod.Annotations[model.KafkaVersionAnnotation] = "3.9.1"
+			}
+			if err := r.checkTopics(p.decided); !errors.Is(err, c.want) || len(p.questions) != c.asks {
+				t.Errorf("%d questions are asked: %v, want %d: %v", len(p.questions), err, c.asks, c.want)
+			}
+		})
+	}
+}

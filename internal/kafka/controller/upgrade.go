@@ -16,6 +16,9 @@ import (
 // checkTopics lets the cluster stand, before its first node is restarted into a version, while Kafka holds a topic with which brokers of
 // that version do not start. While Kafka cannot be asked there may be one.
 func (r *Reconciler) checkTopics(c *decided) error {
+	if c.stands() {
+		return nil // no node is restarted into another version
+	}
 	limits := release.NewTopicLimits(c.cluster.Version.Name, versionsOfPods(c.desired))
 	if len(limits) == 0 {
 		return nil

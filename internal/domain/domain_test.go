@@ -421,11 +421,14 @@ func (w *world) isDone(decided map[publication.Domain]*domain.Decided) bool {
 	return true
 }
 
-func (w *world) ask(secret, annotation string) {
-	w.t.Helper()
+func (w *world) ask(secret, annotation string) { w.annotate(secret, annotation, "true") }
+
+func (w *world) annotate(secret, annotation, value string) {
 	stored := w.secrets[secret]
-	stored.Annotations = maps.Clone(stored.Annotations)
-	stored.Annotations[annotation] = "true"
+	asked := map[string]string{}
+	maps.Copy(asked, stored.Annotations)
+	asked[annotation] = value
+	stored.Annotations = asked
 	w.secrets[secret] = stored
 }
 

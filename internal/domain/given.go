@@ -25,10 +25,23 @@ func (d *Decided) Given(id trust.MemberID) (Given, bool) {
 	planned, isPlanned := d.Plan.Publications[id]
 	given := Given{
 		Main: d.Known.Certificates(planned.Main), Late: d.Known.Certificates(planned.Late),
-		Crosses: d.SentAlong(planned.Identity, nil),
+		Crosses: d.SentAlong(planned.Identity, d.presented(id)),
 	}
 	given.Signer = d.SignerBy(planned.Identity.Signer)
 	return given, isPlanned
+}
+
+// presented is what a member presents so far.
+func (d *Decided) presented(id trust.MemberID) []*x509.Certificate {
+	if id == evidence.OperatorMember {
+		return d.seen.Members.Operator
+	}
+	nodes := d.seen.Members.Nodes
+	i := slices.IndexFunc(nodes, func(n evidence.Node) bool { return n.Name == string(id) })
+	if i < 0 {
+		return nil
+	}
+	return nodes[i].Presents
 }
 
 // Signing is the CA that signs for peers that the plan does not know, with the certificates that are

@@ -101,11 +101,29 @@ func (k keyring) identity(chain []*x509.Certificate) trust.Identity {
 		return trust.Identity{Signer: stranger(pki.FingerprintOf(chain[0]).String())}
 	}
 	identity := trust.Identity{Signer: KeyID(signer)}
-	for _, v := range k.way(identity.Signer, k.vouchers(chain[1:])) {
+	for _, v := range k.way(identity.Signer, k.besides(chain[1:]).vouchers(chain[1:])) {
 		identity.Cross = append(identity.Cross, v.issuer)
 	}
 	slices.Sort(identity.Cross)
 	return identity
+}
+
+// besides is the keyring for a peer that sends certificates along. Those that lead to a known CA are cross certificates, although
+// nothing else may remember the CAs between.
+func (k keyring) besides(sent []*x509.Certificate) keyring {
+	known := slices.Clone(k.crosses)
+	for range sent {
+		for _, cert := range sent {
+			_, found := k.signer(cert)
+			if !slices.ContainsFunc(known, cert.Equal) && (found || slices.ContainsFunc(known, func(c *x509.Certificate) bool { return pki.IssuedBy(cert, c) })) {
+				known = append(known, cert)
+			}
+		}
+	}
+	if len(known) > len(k.crosses) {
+		k.crosses, k.forgotten = known, map[pki.Fingerprint]trust.KeyID{}
+	}
+	return k
 }
 
 // above is the known CA by which verifiers accept the first certificate of a chain.

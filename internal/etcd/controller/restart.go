@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,11 +32,26 @@ func (p *pass) restartsDue() map[string]membership.Due {
 	return due
 }
 
-// askedRevision is the revision that a pod has been asked to start etcd again for; 0 when never.
-func askedRevision(pod *corev1.Pod) int64 {
+// startsWithin is how long after an agent was asked, and its kubelet has shown it that, etcd is started again.
+const startsWithin = 2 * time.Minute
+
+// isSilent reports whether an agent does not tell what its etcd has loaded, and not for so long that a start it was asked for is over.
+func (p *pass) isSilent(pod *corev1.Pod) bool {
+	report, isPolled := p.poller.Latest(p.cluster.Names.NamespacedName())[pod.UID]
+	return !isPolled || report.Answer == nil && p.now.Sub(report.Since) < startsWithin
+}
+
+// askedRevision is the revision that a pod has been asked to start etcd again for; 0 when never. Of a revision that was not published
+// yet, others ask.
+func (p *pass) askedRevision(pod *corev1.Pod) int64 {
 	revision, err := strconv.ParseInt(pod.Annotations[contract.RestartAnnotation], 10, 64)
 	if err != nil {
 		return 0
+	}
+	if secret := p.secrets[pod.Name]; secret != nil {
+		if published, err := publicationIn(secret); err == nil && published.Revision < revision {
+			return 0
+		}
 	}
 	return revision
 }

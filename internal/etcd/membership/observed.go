@@ -56,6 +56,8 @@ type Pod struct {
 	Due Due
 	// AskedRevision is the revision that it has been asked to start etcd again for, 0 when never.
 	AskedRevision int64
+	// IsSilent is true while its agent does not tell under which publication etcd was started.
+	IsSilent bool
 }
 
 // Claim is the claim with the data of a member.

@@ -23,6 +23,10 @@ func (o Observed) startAgain() (Decision, bool) {
 	if i := slices.IndexFunc(due, o.isBeingStarted); i >= 0 {
 		return poll(Restarting, "Member %s is being started again to load changed CAs.%s See the log of its pod if that lasts.", due[i].Name, causes(o.Silence)), true
 	}
+	if i := slices.IndexFunc(o.Members, o.mayBeStarted); i >= 0 && !o.isUrgent() {
+		return poll(Restarting, "Member %s was asked to start again to load changed CAs, and its agent does not tell whether it has. "+
+			"The next member is started again once it does. See the log of its pod if that lasts.", o.Members[i].Name), true
+	}
 	slices.SortStableFunc(due, func(a, b Member) int { return cmp.Compare(o.rank(a), o.rank(b)) })
 	if i := slices.IndexFunc(due, func(m Member) bool { return o.hindrance(m) == "" }); i >= 0 {
 		return o.load(due[i]), true
@@ -64,6 +68,12 @@ func (o Observed) isUrgent() bool {
 func (o Observed) isBeingStarted(m Member) bool {
 	pod := o.Pods[m.Name]
 	return pod.AskedRevision >= pod.Due.Revision || pod.Due.Loaded > 0 && pod.AskedRevision > pod.Due.Loaded
+}
+
+// mayBeStarted reports whether a member that serves was asked to start again, and may do so at any time.
+func (o Observed) mayBeStarted(m Member) bool {
+	pod := o.Pods[m.Name]
+	return pod.UID == m.PodUID && pod.AskedRevision > 0 && pod.IsSilent && o.serves(m)
 }
 
 // rank is the order in which members are started again: those that do not serve, of which nothing is missed; then the urgent ones, and

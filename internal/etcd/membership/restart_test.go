@@ -94,6 +94,24 @@ func TestMembersAreStartedAgainForChangedCAs(t *testing.T) {
 		"an ephemeral member keeps its pod":           {asked(ephemeral(due(three(), second)), all...), startsSecond, membership.Restarting, ""},
 
 		"no other is started beside one that is": {asked(askedFor(due(three(), second, third), second, 5), all...), membership.Rest{}, membership.Restarting, "Member my-cluster-1 is being started again"},
+		"no other is started beside one that may be at any time": {
+			asked(askedFor(changedPod(due(three(), third), second, func(pod *membership.Pod) { pod.IsSilent = true }), second, 5), all...),
+			membership.Rest{},
+			membership.Restarting, "Member my-cluster-1 was asked to start again to load changed CAs, and its agent does not tell whether it has.",
+		},
+		"no spec is rolled out beside one that may be started at any time": {
+			asked(askedFor(changedPod(reshaped(three(), third), second, func(pod *membership.Pod) { pod.IsSilent = true }), second, 5), all...),
+			membership.Rest{},
+			membership.Restarting, "Member my-cluster-1 was asked",
+		},
+		"one that may be started keeps none whose CAs expire": {
+			asked(askedFor(changedPod(urgent(three(), third), second, func(pod *membership.Pod) { pod.IsSilent = true }), second, 5), all...),
+			starts(third, "uid2"), membership.Restarting, "",
+		},
+		"one whose agent is silent and that was never asked keeps none": {
+			asked(changedPod(due(three(), third), second, func(pod *membership.Pod) { pod.IsSilent = true }), all...),
+			starts(third, "uid2"), membership.Restarting, "",
+		},
 		"no other is started beside one that was asked for later CAs": {
 			asked(askedFor(changedPod(due(three(), second, third), third, func(pod *membership.Pod) { pod.Due.Loaded = 0 }), third, 6), all...),
 			membership.Rest{},

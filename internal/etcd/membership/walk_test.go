@@ -15,9 +15,9 @@ var wide = flag.Bool("wide", false, "walk through one more loss")
 type budget struct {
 	// losses are pods and claims that others delete, containers that end, crashes of the operator, stale caches,
 	// answers of a member that it is alone, pods that end for good, volumes that are emptied under a pod, machines that
-	// are made anew, changes of a pod that its kubelet mounts late, a status that is lost, other leaders, other CAs, and CAs that
-	// expire.
-	pods, claims, restarts, crashes, lags, lies, ends, empties, machines, mounts, statuses, leaders, publications, expiries int
+	// are made anew, changes of a pod that its kubelet mounts late, a status that is lost, other leaders, other CAs, CAs that
+	// expire, and agents that do not answer.
+	pods, claims, restarts, crashes, lags, lies, ends, empties, machines, mounts, statuses, leaders, publications, expiries, silences int
 }
 
 // walker visits every state that a world can come to.
@@ -90,6 +90,14 @@ func (wk *walker) next(at step) []step {
 				w.liar = name
 				wk.reconcile(w, false)
 				w.liar = ""
+			})
+		}
+		if left := at.left; left.silences > 0 {
+			left.silences--
+			add(left, func(w *world) {
+				w.silent = name
+				wk.reconcile(w, false)
+				w.silent = ""
 			})
 		}
 		add(at.left, func(w *world) {

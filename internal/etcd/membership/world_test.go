@@ -30,6 +30,8 @@ type world struct {
 	reported string
 	// liar is a member that answers that etcd has no other.
 	liar string
+	// silent is a member whose agent does not answer.
+	silent string
 	// hadClients is true once clients were sent to a member: what etcd acknowledges from then on must not be forgotten.
 	hadClients bool
 	// published is the revision of the CAs that pods mount. Those before the one that is called valid have expired, and
@@ -327,7 +329,13 @@ func (w *world) observe(asked bool) membership.Observed {
 		o.Pods[name] = membership.Pod{
 			UID: p.uid, IsOwned: true, IsLeft: w.isLeft(name), IsVoter: w.isVoter(name), IsEphemeral: w.ephemeral, MayRun: p.running || p.restarting, IsReady: p.running && w.isReady(name), IsEnding: p.goes, HasEnded: p.ended,
 			IsEmptied: p.emptied, HasJoined: p.told.joined, Members: strings.Fields(p.told.members), Version: p.version, HasOldSpec: p.shape != w.shape,
-			Due: w.due(p), AskedRevision: int64(p.asked),
+			AskedRevision: int64(p.asked), IsSilent: w.silent == name,
+		}
+	}
+	for name, pod := range o.Pods {
+		if !pod.IsSilent {
+			pod.Due = w.due(pods[name])
+			o.Pods[name] = pod
 		}
 	}
 	for name, c := range w.claims {

@@ -137,7 +137,7 @@ func (p *pass) observe() membership.Observed {
 			HasOldSpec: p.cluster.HasOldSpec(pod), AwaitsMount: p.awaitsMount(pod), IsDown: isDown(pod),
 			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod), IsEmptied: isEmptied(pod),
 			HasJoined: start.HasJoined, Members: start.Names(), Version: pod.Annotations[model.VersionAnnotation],
-			Due: due[name], AskedRevision: p.askedRevision(pod), IsSilent: p.isSilent(pod),
+			Due: due[name], AskedRevision: p.askedRevision(pod), IsSilent: p.isSilent(pod), IsOverdue: p.isOverdue(pod, due[name]),
 		}
 	}
 	for _, member := range p.members {

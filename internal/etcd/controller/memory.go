@@ -20,6 +20,8 @@ type known = operate.Known[types.NamespacedName, *memory]
 // memory is what is remembered of an EtcdCluster or an EtcdBackup while it exists. One reconcile uses it at a time.
 type memory struct {
 	uid types.UID
+	// place is the UID of its namespace, which it does not outlive; empty until it is read.
+	place types.UID
 	// objects applies what the resource consists of. The others apply as field owners of their own: what is changed of its pods,
 	// how etcd starts in them, when it is started again, and what they were given.
 	objects, pods, starts, restarts, notes *kube.Applier
@@ -39,6 +41,8 @@ type denialKey struct {
 type asked struct {
 	revision int64
 	at       time.Time
+	// isFound is true where another operator has asked, at some time before.
+	isFound bool
 }
 
 // recall returns what is remembered of a resource, and forgets the one that had its name before.
@@ -90,7 +94,7 @@ func (m *memory) keepDenied(isThere func(pod types.UID) bool) {
 }
 
 func (m *memory) ask(act membership.Restart, now time.Time) {
-	m.asked[act.Name] = asked{act.Revision, now}
+	m.asked[act.Name] = asked{revision: act.Revision, at: now}
 }
 
 // restarted is how long a member took, once it has loaded what it was asked for.
@@ -100,5 +104,16 @@ func (m *memory) restarted(member string, loaded int64, now time.Time) (took tim
 		return 0, false
 	}
 	delete(m.asked, member)
-	return now.Sub(last.at), true
+	return now.Sub(last.at), !last.isFound
+}
+
+// isOverdue reports whether a member was asked for a revision so long ago that it should have been started again. One that another
+// operator has asked counts as asked now.
+func (m *memory) isOverdue(member string, revision int64, now time.Time) bool {
+	last, isAsked := m.asked[member]
+	if !isAsked || last.revision != revision {
+		m.asked[member] = asked{revision: revision, at: now, isFound: true}
+		return false
+	}
+	return now.Sub(last.at) >= startsWithin
 }

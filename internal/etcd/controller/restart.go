@@ -41,6 +41,12 @@ func (p *pass) isSilent(pod *corev1.Pod) bool {
 	return !isPolled || report.Answer == nil && p.now.Sub(report.Since) < startsWithin
 }
 
+// isOverdue reports whether a pod whose etcd is due should have been started again by now.
+func (p *pass) isOverdue(pod *corev1.Pod, due membership.Due) bool {
+	asked := p.askedRevision(pod)
+	return due.Revision > 0 && asked > due.Loaded && p.memory.isOverdue(pod.Name, asked, p.now)
+}
+
 // askedRevision is the revision that a pod has been asked to start etcd again for; 0 when never. Of a revision that was not published
 // yet, others ask.
 func (p *pass) askedRevision(pod *corev1.Pod) int64 {

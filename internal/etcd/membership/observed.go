@@ -58,6 +58,8 @@ type Pod struct {
 	AskedRevision int64
 	// IsSilent is true while its agent does not tell under which publication etcd was started.
 	IsSilent bool
+	// IsOverdue is true when it was asked so long ago that its etcd should have been started again.
+	IsOverdue bool
 }
 
 // Claim is the claim with the data of a member.

@@ -19,7 +19,7 @@ type Due struct {
 // startAgain starts etcd again in one pod after the other. The number of members does not change until a start that was
 // begun is complete. One that cannot be begun yet waits for such a change: a learner is healthy only once it is a voter.
 func (o Observed) startAgain() (Decision, bool) {
-	due := o.due()
+	due := o.dueNow()
 	if i := slices.IndexFunc(due, o.isBeingStarted); i >= 0 {
 		return poll(Restarting, "Member %s is being started again to load changed CAs.%s See the log of its pod if that lasts.", due[i].Name, causes(o.Silence)), true
 	}
@@ -54,6 +54,17 @@ func (o Observed) due() []Member {
 	})
 	if o.List == nil && slices.ContainsFunc(due, func(m Member) bool { return !m.IsLeaving && o.Pods[m.Name].Due.IsUrgent }) {
 		due = slices.DeleteFunc(due, func(m Member) bool { return m.IsLeaving })
+	}
+	return due
+}
+
+// dueNow are the members of those that are due that are waited for, or started next: one that should have been started by now keeps no
+// other from loading CAs before what it holds expires.
+func (o Observed) dueNow() []Member {
+	due := o.due()
+	isOverdue := func(m Member) bool { return o.Pods[m.Name].IsOverdue }
+	if slices.ContainsFunc(due, func(m Member) bool { return !isOverdue(m) && o.Pods[m.Name].Due.IsUrgent }) {
+		due = slices.DeleteFunc(due, isOverdue)
 	}
 	return due
 }

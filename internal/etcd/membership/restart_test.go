@@ -94,6 +94,20 @@ func TestMembersAreStartedAgainForChangedCAs(t *testing.T) {
 		"an ephemeral member keeps its pod":           {asked(ephemeral(due(three(), second)), all...), startsSecond, membership.Restarting, ""},
 
 		"no other is started beside one that is": {asked(askedFor(due(three(), second, third), second, 5), all...), membership.Rest{}, membership.Restarting, "Member my-cluster-1 is being started again"},
+		"one that should have been started keeps none whose CAs expire": {
+			asked(askedFor(changedPod(urgent(three(), second, third), second, func(pod *membership.Pod) { pod.IsOverdue = true }), second, 5), all...),
+			starts(third, "uid2"), membership.Restarting, "",
+		},
+		"one that should have been started is waited for while nothing expires": {
+			asked(askedFor(changedPod(due(three(), second, third), second, func(pod *membership.Pod) { pod.IsOverdue = true }), second, 5), all...),
+			membership.Rest{},
+			membership.Restarting, "Member my-cluster-1 is being started again",
+		},
+		"one that does not start is no spare": {
+			asked(unready(askedFor(changedPod(urgent(three(), second, third), second, func(pod *membership.Pod) { pod.IsOverdue = true }), second, 5), second), voter(first), silent(second), voter(third)),
+			membership.Rest{},
+			membership.Restarting, "only 1 of 2 other members answer",
+		},
 		"no other is started beside one that may be at any time": {
 			asked(askedFor(changedPod(due(three(), third), second, func(pod *membership.Pod) { pod.IsSilent = true }), second, 5), all...),
 			membership.Rest{},

@@ -71,3 +71,28 @@ func TestTheRoleOfAMemberIsNotWrittenWhileItIsBoundToOthers(t *testing.T) {
 		})
 	}
 }
+
+func TestARoleThatWasEmptiedIsNotFilledAgainWhileItIsBoundToOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	role := &rbacv1.Role{}
+	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: first}, role); err != nil {
+		t.Fatal(err)
+	}
+	role.Rules = w.prepared().Rules
+	if err := w.person.Update(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	binding := w.gives("hers", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "mallory"})
+	w.create(binding)
+	w.until("RoleBoundElsewhere")
+	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: first}, role); err != nil || role.Rules[0].Resources[0] != "services" {
+		t.Errorf("the Role has the rights again: %v, %v", role.Rules, err)
+	}
+	w.delete(binding)
+	w.bring()
+	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: first}, role); err != nil || role.Rules[0].Resources[0] == "services" {
+		t.Errorf("the Role has no rights after the binding is gone: %v, %v", role.Rules, err)
+	}
+}

@@ -82,6 +82,8 @@ type world struct {
 	runsBy clock.Clock
 	// grantsAccess is true where an operator that runs looks at EtcdAccesses.
 	grantsAccess bool
+	// withoutAccess is true where one that is restarted has no rights to EtcdAccesses.
+	withoutAccess bool
 	// observer is what an operator that runs knows of its watches; nil for one of the real time.
 	observer *watches.Observer
 }
@@ -134,7 +136,7 @@ func (w *world) restart() {
 	settings.AgentImage, settings.ClusterDomain, settings.OperatorNamespace = "keyturn:test", "cluster.local", w.private
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
-		Dial: w.connectTo, Agents: func(credentials mtls.Credentials) controller.AgentClient { return polled{w, credentials} }, Network: w, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: true, Metrics: w.metrics, Attestor: w.attestor,
+		Dial: w.connectTo, Agents: func(credentials mtls.Credentials) controller.AgentClient { return polled{w, credentials} }, Network: w, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: !w.withoutAccess, Metrics: w.metrics, Attestor: w.attestor,
 		Settings: settings,
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -150,7 +151,7 @@ func (p *pass) noteGiven(ctx context.Context, pod *corev1.Pod) error {
 	if _, err := p.memory.notes.Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("noting what pod %s is given: %w", pod.Name, err)
 	}
-	pod.Annotations[agent.GivenAnnotation] = note
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, agent.GivenAnnotation, note)
 	return nil
 }
 

@@ -68,6 +68,7 @@ func (p *pass) living(ctx context.Context) (map[string]string, error) {
 		p.clients[string(backups.Items[i].Status.PodUID)] = "EtcdBackup " + p.etcd.Namespace + "/" + backups.Items[i].Name
 	}
 	if !p.options.GrantsAccess {
+		p.addUnseen(living)
 		return living, nil
 	}
 	var accesses keyturnv1alpha1.EtcdAccessList
@@ -81,6 +82,17 @@ func (p *pass) living(ctx context.Context) (map[string]string, error) {
 	return living, nil
 }
 
+// addUnseen adds the holders outside of the cluster that the ledger knows, where EtcdAccesses cannot be read: their certificates are
+// in use until they expire, as far as can be told.
+func (p *pass) addUnseen(living map[string]string) {
+	for _, issued := range p.ledger.issued {
+		if _, isSeen := living[issued.PodUID]; !isSeen && issued.Namespace != "" {
+			living[issued.PodUID] = issued.Namespace
+			p.clients[issued.PodUID] = "an EtcdAccess in namespace " + issued.Namespace
+		}
+	}
+}
+
 // addPresented adds the certificates that pods of the cluster have and the ledger does not, because it was lost or they are older
 // than it. They are written with the next one.
 func (p *pass) addPresented() {
@@ -92,13 +104,14 @@ func (p *pass) addPresented() {
 		exchange := enroll.ExchangeOf(pod.Annotations)
 		for _, plane := range contract.Planes() {
 			chain, err := enroll.Chain(exchange.Answers[plane])
+			holder := enroll.Holder{PodUID: string(pod.UID), Plane: plane}
 			// Another process may have put the certificate of another member there.
-			if err != nil || !pki.HasSubject(chain[0], enroll.Subject(pod.Name)) {
+			if err != nil || p.ledger.issued.HasLeaf(chain[0], holder) || !pki.HasSubject(chain[0], enroll.Subject(pod.Name)) {
 				continue
 			}
 			anchors := p.anchors(plane)
 			if i := slices.IndexFunc(anchors, func(ca *x509.Certificate) bool { return pki.IssuedBy(chain[0], ca) }); i >= 0 {
-				p.ledger.issued.RecordUnattested(chain[0], anchors[i], enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
+				p.ledger.issued.RecordUnattested(chain[0], anchors[i], holder, p.now)
 			}
 		}
 	}

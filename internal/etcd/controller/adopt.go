@@ -65,6 +65,9 @@ func (p *pass) privateLabels(ctx context.Context) (map[string]string, error) {
 			return nil, fmt.Errorf("reading namespace %s: %w", p.etcd.Namespace, errNoNamespace)
 		}
 		p.place = namespace.UID
+		if p.memory != nil {
+			p.memory.place = p.place
+		}
 	}
 	return p.cluster.PrivateLabels(p.place), nil
 }

@@ -160,6 +160,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	p := &pass{Reconciler: r, memory: r.recall(&r.clusters, etcd), etcd: etcd, now: r.options.Clock.Now(), members: recorded(etcd.Status)}
+	p.place = p.memory.place
 	p.cluster, p.findings = model.Resolve(etcd, r.options.Settings)
 	if !etcd.DeletionTimestamp.IsZero() {
 		r.endLooks(request.NamespacedName)

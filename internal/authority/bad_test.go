@@ -155,6 +155,17 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			},
 			[]string{"foreign CA", "strimzi.io/force-replace=true"},
 		},
+		"trusted-certs of an earlier day": {
+			func(t *testing.T, w *world) {
+				t.Helper()
+
+				later := pkitest.CA(t, "x", noon())
+				w.in.KeySecret.Data["ca.key"] = later.Key().PEM()
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(later.Certificate())
+				w.in.Evidence.Issued = append(w.in.Evidence.Issued, leafOf(t, later))
+			},
+			[]string{"trusted-certs", "earlier day", "delete it"},
+		},
 		"a foreign key without a certificate": {
 			func(t *testing.T, w *world) {
 				t.Helper()

@@ -296,11 +296,24 @@ func (o *observed) checkKnown(in Input) *Problem {
 	if o.key.IsZero() || len(o.trusted) == 0 || len(in.Evidence.Dependants) == 0 || o.sharesKeyWithTrusted() {
 		return nil
 	}
+	if o.hasIssued(in) {
+		return &Problem{
+			Object: "Secret " + in.Names.TrustedCertsSecret, Wrong: "it names no CA with the key by which certificates in use are signed: it is of an earlier day",
+			Remedy: "delete it: it is written again from what is in use",
+		}
+	}
 	return &Problem{
 		Object: in.keyObject(), Wrong: "it holds the key of a foreign CA: no CA that the cluster trusts has this key",
 		Remedy: "restore the CA of the cluster; to get a new key, annotate Secret " + in.Names.KeySecret + " with " + in.Names.ForceReplace + "=true" +
 			in.ifOwnable("; to use your own CA, set %s to false"),
 	}
+}
+
+// hasIssued reports whether the key has signed a certificate that is in use.
+func (o *observed) hasIssued(in Input) bool {
+	return slices.ContainsFunc(in.Evidence.Issued, func(leaf *x509.Certificate) bool {
+		return in.Now.Before(leaf.NotAfter) && o.key.Signed(leaf)
+	})
 }
 
 // sharesKeyWithTrusted reports whether anything in the two Secrets has the key of an anchor that pods

@@ -106,23 +106,25 @@ func TestCertificatesOfApplicationsAreWaitedForUntilTheyHaveMoved(t *testing.T) 
 	for name, test := range map[string]struct {
 		annotations map[string]string
 		waits       bool
+		// issued is when the certificates were, after the CA was made or before it was renewed.
+		issued time.Duration
 	}{
-		"no annotation says that they have":       {nil, true},
-		"they have since":                         {map[string]string{domains.ClientsMovedAnnotation: at(time.Minute)}, false},
-		"others have before":                      {map[string]string{domains.ClientsMovedAnnotation: at(-time.Minute)}, true},
-		"that was about a former CA":              {map[string]string{domains.ClientsMovedAnnotation: at(-time.Hour)}, true},
-		"they will have":                          {map[string]string{domains.ClientsMovedAnnotation: at(24 * time.Hour)}, true},
-		"that is no time":                         {map[string]string{domains.ClientsMovedAnnotation: "now"}, true},
-		"their CA is distrusted":                  {map[string]string{authority.DistrustAnnotation: authority.DistrustNow}, false},
-		"their CA is distrusted by another value": {map[string]string{authority.DistrustAnnotation: "true"}, true},
+		"no annotation says that they have":       {nil, true, 0},
+		"they have since":                         {map[string]string{domains.ClientsMovedAnnotation: at(time.Minute)}, false, 0},
+		"others have before":                      {map[string]string{domains.ClientsMovedAnnotation: at(-time.Minute)}, true, 0},
+		"that was about a former CA":              {map[string]string{domains.ClientsMovedAnnotation: at(-time.Hour)}, true, -2 * time.Hour},
+		"they will have":                          {map[string]string{domains.ClientsMovedAnnotation: at(24 * time.Hour)}, true, 0},
+		"that is no time":                         {map[string]string{domains.ClientsMovedAnnotation: "now"}, true, 0},
+		"their CA is distrusted":                  {map[string]string{authority.DistrustAnnotation: authority.DistrustNow}, false, 0},
+		"their CA is distrusted by another value": {map[string]string{authority.DistrustAnnotation: "true"}, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := seen(t, parent)
 			ca := pki.FingerprintOf(authority.PublishedCAs(s.Secrets[contract.ClientPlane].Cert.Data)[0]).String()
 			end := s.Now.Add(24 * time.Hour)
-			s.Ledger["1"] = enroll.Issued{Plane: contract.ClientPlane, CA: ca, PodUID: "uid-1", Namespace: "shop", IssuedAt: begin, NotAfter: end.Add(-time.Hour)}
-			s.Ledger["2"] = enroll.Issued{Plane: contract.ClientPlane, CA: ca, PodUID: "uid-1", Namespace: "shop", IssuedAt: begin, NotAfter: end}
+			s.Ledger["1"] = enroll.Issued{Plane: contract.ClientPlane, CA: ca, PodUID: "uid-1", Namespace: "shop", IssuedAt: begin.Add(test.issued), NotAfter: end.Add(-time.Hour)}
+			s.Ledger["2"] = enroll.Issued{Plane: contract.ClientPlane, CA: ca, PodUID: "uid-1", Namespace: "shop", IssuedAt: begin.Add(test.issued), NotAfter: end}
 			s.Ledger["3"] = enroll.Issued{Plane: contract.ClientPlane, CA: ca, PodUID: "uid-of-a-member", IssuedAt: begin, NotAfter: end.Add(time.Hour)}
 			s.Ledger["4"] = enroll.Issued{PodUID: "uid-that-is-gone", Namespace: "shop", IssuedAt: begin}
 			secrets := s.Secrets[contract.ClientPlane]

@@ -193,12 +193,13 @@ func awayTogether(one, two observe.Log) time.Time {
 	return time.Time{}
 }
 
-// timesAway are the times from when a node had no pod with an address until it was ready again.
+// timesAway are the times from when a node that was ready had no pod with an address until it was ready again.
 func timesAway(node observe.Log) []observe.State {
 	var all []observe.State
-	isAway := false
+	wasReady, isAway := false, false
 	for _, state := range node.States {
-		isAway = !state.Ready && (isAway || !state.Up)
+		wasReady = wasReady || state.Ready
+		isAway = wasReady && !state.Ready && (isAway || !state.Up)
 		if isAway {
 			all = append(all, state)
 		}

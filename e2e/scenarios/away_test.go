@@ -22,6 +22,7 @@ func TestNodesThatWereAwayTogetherAreFound(t *testing.T) {
 	}{
 		"one after the other":               {log(ready, gone, starting, ready, ready), log(ready, ready, ready, gone, starting), false},
 		"one while the other starts":        {log(ready, gone, starting, ready), log(ready, ready, gone, ready), true},
+		"both when they are new":            {log(gone, starting, ready, ready), log(gone, gone, starting, ready), false},
 		"one that is not ready for a while": {log(ready, gone, starting, ready), log(ready, slow, slow, ready), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -123,8 +123,8 @@ e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenar
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(RUN)'
 
 walks: ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets
-	@go test -timeout 60m ./internal/trust -wide
-	@$(api_assets); go test -timeout 180m ./internal/kafka/apitest ./internal/etcd/apitest -run 'Crash|Stale|SecretsAreLost' -wide
+	@go test -v -timeout 60m ./internal/trust -wide
+	@$(api_assets); go test -v -timeout 180m ./internal/kafka/apitest ./internal/etcd/apitest -run 'Crash|Stale|SecretsAreLost' -wide
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
 	@$(kubeconfig); $(api_assets); go run ./e2e/bench

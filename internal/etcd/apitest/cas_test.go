@@ -2,8 +2,8 @@ package apitest
 
 import (
 	"crypto/x509"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -153,10 +153,12 @@ func TestTheClientCAIsReplacedAndWaitsForApplications(t *testing.T) {
 	w.atRest()
 }
 
-// acceptEachOther fails the test unless each member accepts what the others present, by the CAs that its etcd has loaded.
+// acceptEachOther fails the test unless each member accepts what the others and the operator present, by the CAs that its etcd has
+// loaded, and the operator what members present.
 func (w *world) acceptEachOther() {
 	w.t.Helper()
 	pods := w.pods()
+	w.acceptOperator(pods)
 	for i := range pods {
 		for j := range pods {
 			from, to := w.agents[pods[i].UID], w.agents[pods[j].UID]
@@ -173,54 +175,173 @@ func (w *world) acceptEachOther() {
 	}
 }
 
+func (w *world) acceptOperator(pods []corev1.Pod) {
+	w.t.Helper()
+	data := w.secret(w.private, w.clusterNames().OperatorSecret()).Data
+	chain, err := pki.ParseChain(data[model.OperatorCertEntry])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	anchors, err := pki.ParseBundle(data[model.OperatorAnchorsEntry])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	now := w.clock.Now()
+	for i := range pods {
+		member := w.agents[pods[i].UID]
+		if member == nil || member.loaded == nil {
+			continue
+		}
+		loaded := member.loaded[contract.ClientPlane]
+		if err := pki.Verify(chain, loaded, now, pki.ClientAuth); err != nil && now.Before(chain[0].NotAfter) && isValid(loaded, now) {
+			w.t.Fatalf("member %s does not accept the operator: %v", pods[i].Name, err)
+		}
+		presented := w.chain(&pods[i], contract.ClientPlane)
+		if err := pki.Verify(presented, anchors, now, pki.ServerAuth); err != nil && now.Before(presented[0].NotAfter) && isValid(anchors, now) {
+			w.t.Fatalf("the operator does not accept member %s: %v", pods[i].Name, err)
+		}
+	}
+}
+
 // isValid reports whether any of these has not expired.
 func isValid(anchors []*x509.Certificate, now time.Time) bool {
 	return slices.ContainsFunc(anchors, func(ca *x509.Certificate) bool { return now.Before(ca.NotAfter) })
 }
 
-// rotationWrites is more than a replacement of both CAs takes.
-const rotationWrites = 85
+// turn is a change of both CAs in which the operator crashes.
+type turn struct {
+	// writes are more than it takes from its beginning on, and step is how many are between two crashes.
+	writes, step int
+	begin        func(w *world)
+	// isOver reports whether it has ended, and starts is how often etcd is started at most.
+	isOver func(w *world) bool
+	starts int
+}
 
-func TestWhereTheOperatorCrashesInAReplacementTheNextOneFinishes(t *testing.T) {
+func turns() map[string]turn {
+	return map[string]turn{
+		"replaced": {85, 12, (*world).replaceCAs, alone(" v1"), 2},
+		"distrusted": {85, 24, func(w *world) {
+			w.replaceCAs()
+			w.asksKeys(authority.DistrustAnnotation, authority.DistrustNow)
+		}, alone(" v1"), 2},
+		"renewed": {60, 24, func(w *world) {
+			for _, plane := range contract.Planes() {
+				w.asks(w.clusterNames().CACertSecret(plane), domains.ForceRenewAnnotation, "true")
+			}
+		}, (*world).areRenewed, 1}, // what is loaded serves until it ends
+		"aborted": {60, 24, func(w *world) {
+			w.replaceCAs()
+			w.comesTo("the new CA signs", func() bool { return w.isIssued(" v1") })
+			w.asksKeys(authority.AbortReplaceAnnotation, "true")
+		}, alone(" v0"), 3},
+	}
+}
+
+// alone reports whether etcd of each member has loaded CAs alone whose names end so, and nothing is left of a rotation.
+func alone(name string) func(w *world) bool {
+	return func(w *world) bool { return w.rotating() == "" && w.loadedAlone(name) }
+}
+
+// areRenewed reports whether both CAs have another certificate, and members are given it.
+func (w *world) areRenewed() bool {
+	w.t.Helper()
+	for _, plane := range contract.Planes() {
+		if len(w.anchorsOf(plane)) != 2 {
+			return false
+		}
+		for _, name := range []string{first, second, third} {
+			given, err := pki.ParseBundle(w.secret(w.namespace, name).Data[plane.AnchorsKey()])
+			if err != nil || len(given) != 2 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *world) replaceCAs() {
+	w.t.Helper()
+	w.asksKeys(domains.ForceReplaceAnnotation, "true")
+}
+
+// asksKeys annotates the key Secrets of both CAs.
+func (w *world) asksKeys(annotation, value string) {
+	w.t.Helper()
+	for _, plane := range contract.Planes() {
+		w.asks(w.clusterNames().CAKeySecret(plane), annotation, value)
+	}
+}
+
+func TestWhereTheOperatorCrashesInARotationTheNextOneFinishes(t *testing.T) {
 	t.Parallel()
 	slots := make(chan struct{}, 4)
-	for _, crashAt := range crashes(1, 12, rotationWrites) {
-		t.Run(strconv.Itoa(crashAt), func(t *testing.T) {
-			t.Parallel()
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			w := reporting(t, 3)
-			for _, plane := range contract.Planes() {
-				w.asks(w.clusterNames().CAKeySecret(plane), domains.ForceReplaceAnnotation, "true")
-			}
-			w.restart()
-			w.writer.CrashAt = crashAt
-			crashed := false
-			for range 40 {
-				w.play()
-				w.acceptEachOther()
-				w.clock.SetTime(w.clock.Now().Add(time.Second))
-				w.operator.PollAgents(t.Context())
-				if _, err := w.try(); err != nil {
-					crashed = true
-					break
+	for name, turn := range turns() {
+		for _, crashAt := range crashes(1, turn.step, turn.writes) {
+			t.Run(fmt.Sprintf("%s, %d", name, crashAt), func(t *testing.T) {
+				t.Parallel()
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				w := reporting(t, 3)
+				turn.begin(w)
+				w.restart()
+				if w.crashes(crashAt) && crashAt > turn.writes-turn.step {
+					t.Errorf("%d writes are not more than it takes", turn.writes)
 				}
-			}
-			if crashed && crashAt > rotationWrites-12 {
-				t.Errorf("%d writes are not more than it takes", rotationWrites)
-			}
-			w.restart()
-			w.comesTo("the new CAs are trusted alone", func() bool {
-				return w.rotating() == "" && w.condition(etcdv1beta2.ConditionReady).Status == metav1.ConditionTrue && w.secret(w.private, w.clusterNames().CAKeySecret(contract.PeerPlane)).Annotations[domains.ForceReplaceAnnotation] == "" && w.loadedAlone(" v1")
+				w.restart()
+				w.comesTo("the rotation is over", func() bool {
+					return w.condition(etcdv1beta2.ConditionReady).Status == metav1.ConditionTrue && !w.isAsked() && turn.isOver(w)
+				})
+				for _, member := range []string{first, second, third} {
+					if starts := w.agentOf(member).starts; starts > turn.starts {
+						t.Errorf("etcd of member %s was started %d times, want at most %d", member, starts, turn.starts)
+					}
+				}
+				w.atRest()
 			})
-			for _, member := range []string{first, second, third} {
-				if starts := w.agentOf(member).starts; starts != 2 {
-					t.Errorf("etcd of member %s was started %d times, want twice", member, starts)
+		}
+	}
+}
+
+// crashes plays a rotation until the operator crashes at a write, and reports whether it does.
+func (w *world) crashes(at int) bool {
+	w.t.Helper()
+	w.writer.CrashAt = at
+	for range 40 {
+		w.play()
+		w.acceptEachOther()
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		w.operator.PollAgents(w.t.Context())
+		if _, err := w.try(); err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// isAsked reports whether anything is asked of a CA.
+func (w *world) isAsked() bool {
+	w.t.Helper()
+	for _, plane := range contract.Planes() {
+		for _, secret := range []string{w.clusterNames().CAKeySecret(plane), w.clusterNames().CACertSecret(plane)} {
+			annotations := w.secret(w.private, secret).Annotations
+			for _, annotation := range []string{domains.ForceReplaceAnnotation, domains.ForceRenewAnnotation, authority.DistrustAnnotation, authority.AbortReplaceAnnotation} {
+				if annotations[annotation] != "" {
+					return true
 				}
 			}
-			w.atRest()
-		})
+		}
 	}
+	return false
+}
+
+// isIssued reports whether a member has a certificate of a client CA whose name ends so.
+func (w *world) isIssued(name string) bool {
+	w.t.Helper()
+	pods := w.pods()
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		return strings.HasSuffix(w.chain(&pod, contract.ClientPlane)[0].Issuer.CommonName, name)
+	})
 }
 
 // loadedAlone reports whether etcd of each member has loaded one CA in each plane, whose name ends so.

@@ -74,7 +74,10 @@ func (k Kind) Trust(seen *Seen, decision authority.Decision, problems []authorit
 	cluster.Policy.Issuance = IssuanceOf(seen.CA.Spec, decision)
 	of := evidence.Domain{
 		Name: k.Name, Authority: decision, Stored: authority.StoredAnchors(seen.CA.TrustedCerts),
-		ApplicationSince: seen.applicationSince(decision), Retirement: k.Retirement, Holders: seen.Holders,
+		Distrusted: map[string]bool{}, ApplicationSince: seen.applicationSince(decision), Retirement: k.Retirement, Holders: seen.Holders,
+	}
+	for _, fingerprint := range distrustedBy(seen.CA.TrustedCerts) {
+		of.Distrusted[fingerprint] = true
 	}
 	d.Known = evidence.Known(cluster, of)
 	snapshot := evidence.Snapshot(cluster, of, d.Known)

@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/keyturn/keyturn/internal/authority"
 )
@@ -46,9 +47,15 @@ func CASecrets(names *authority.Names, settled authority.Settled, present author
 // anchorsSecret is the Secret that has the state of each anchor.
 func (d *Decided) anchorsSecret() Secret {
 	stored := d.seen.CA.TrustedCerts
-	return Secret{Name: d.seen.CA.Names.TrustedCertsSecret, Desired: authority.Desired{
+	secret := Secret{Name: d.seen.CA.Names.TrustedCertsSecret, Desired: authority.Desired{
 		Ours:        true,
 		Data:        authority.TrustedCerts(stored, d.Known.Anchors(d.Plan)),
 		Annotations: ApplicationAnnotations(stored, d.Known.Certificates(d.Plan.Application), d.seen.CA.Now),
 	}}
+	if distrusted := d.distrusted(); len(distrusted) > 0 {
+		secret.Annotations[DistrustedAnnotation] = strings.Join(distrusted, namesSeparator)
+	} else if _, isSet := stored.Annotations[DistrustedAnnotation]; isSet {
+		secret.RemoveAnnotations = []string{DistrustedAnnotation}
+	}
+	return secret
 }

@@ -44,6 +44,7 @@ func (d Domain) sources() []*x509.Certificate {
 // there by hand, and is removed without having been given to any member.
 func Known(c Cluster, d Domain) []*x509.Certificate {
 	given := c.provenance(d.Name)
+	maps.DeleteFunc(given, func(fingerprint string, _ bool) bool { return d.Distrusted[fingerprint] })
 	all := append(d.sources(), c.held(d.Name, given)...)
 	for _, anchor := range d.Stored {
 		if given[string(AnchorID(anchor.Certificate))] {

@@ -69,6 +69,9 @@ type Domain struct {
 	Authority authority.Decision
 	// Stored are the anchors of its trusted-certs Secret.
 	Stored []authority.Anchor
+	// Distrusted are the fingerprints of CA certificates that a person has distrusted and that everything has ceased to trust. Only the
+	// authority's own Secrets bring one back.
+	Distrusted map[string]bool
 	// ApplicationSince is when what applications read has changed last.
 	ApplicationSince time.Time
 	Retirement       trust.Retirement

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -15,9 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	keyturnagent "github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/admin/admintest"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // liar is a member that answers that etcd has no other.
@@ -347,4 +353,36 @@ func (o twofold) Members(ctx context.Context) ([]admin.Member, error) {
 		members[1].PeerURLs = append([]string{"https://evil.example.com:2380"}, members[1].PeerURLs...)
 	}
 	return members, err
+}
+
+func TestADistrustedCADoesNotComeBackByTheWordOfAMember(t *testing.T) {
+	t.Parallel()
+	w := withApplication(t, 3)
+	stolen := w.anchors()[0].Certificate
+	key := w.clusterNames().CAKeySecret(contract.ClientPlane)
+	w.asks(key, domains.ForceReplaceAnnotation, "true")
+	w.asks(key, authority.DistrustAnnotation, authority.DistrustNow)
+	w.comesTo("nothing trusts the stolen CA", func() bool {
+		return len(w.anchors()) == 1 && !w.anchors()[0].Certificate.Equal(stolen) && w.rotating() == "" && w.secret(w.private, key).Annotations[authority.DistrustAnnotation] == ""
+	})
+	w.granted()
+
+	liar, name := w.agentOf(second), pki.FingerprintOf(stolen).String()
+	liar.isStuck = true // what it reports is its own
+	report := *liar.report
+	role := report.Roles[contract.ClientPlane.Role()]
+	role.Trusts = append([]string{name}, role.Trusts...)
+	report.Roles[contract.ClientPlane.Role()], report.Certificates[name] = role, stolen.Raw
+	liar.report = &report
+	w.poll(time.Minute)
+	w.reconcile()
+
+	if issuer, trusted := w.granted(); issuer != "my-cluster client-ca v1" || trusted != 1 || len(w.anchors()) != 1 {
+		t.Errorf("the application has a certificate of %s and trusts %d CAs, of %d", issuer, trusted, len(w.anchors()))
+	}
+	for _, member := range []string{first, third} {
+		if published := w.secret(w.namespace, member).Data[keyturnagent.PublicationKey]; bytes.Contains(published, []byte(name)) {
+			t.Errorf("%s is given the stolen CA", member)
+		}
+	}
 }

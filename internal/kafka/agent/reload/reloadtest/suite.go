@@ -148,6 +148,7 @@ func fileIsReadWithTheNextChange(t *testing.T, b *bench) {
 	first.Identity = b.leaf(t, b.other)
 	location := b.keyStore(t, b.Clients, first.Identity)
 	b.set(t, location)
+	b.comesToShow(t, b.Clients, first) // a setting is in effect a moment before what it names is read
 	second := first
 	second.Identity = b.leaf(t, b.other)
 	b.rewrite(t, location, second.Identity)

@@ -221,7 +221,7 @@ type turn struct {
 func turns() map[string]turn {
 	return map[string]turn{
 		"replaced": {85, 12, (*world).replaceCAs, alone(" v1"), 2},
-		"distrusted": {85, 24, func(w *world) {
+		"distrusted": {120, 24, func(w *world) {
 			w.replaceCAs()
 			w.asksKeys(authority.DistrustAnnotation, authority.DistrustNow)
 		}, alone(" v1"), 2},
@@ -230,7 +230,7 @@ func turns() map[string]turn {
 				w.asks(w.clusterNames().CACertSecret(plane), domains.ForceRenewAnnotation, "true")
 			}
 		}, (*world).areRenewed, 1}, // what is loaded serves until it ends
-		"aborted": {60, 24, func(w *world) {
+		"aborted": {120, 24, func(w *world) {
 			w.replaceCAs()
 			w.comesTo("the new CA signs", func() bool { return w.isIssued(" v1") })
 			w.asksKeys(authority.AbortReplaceAnnotation, "true")

@@ -128,7 +128,7 @@ func (o *etcdOperatorOptions) addController(mgr watches.Manager, serverClock *ku
 	return controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder(model.Manager), Log: mgr.GetLogger(), Clock: clock.RealClock{}, Ahead: serverClock.Ahead,
-		Dial: admin.New, Agents: controller.Agents(clock.RealClock{}), Network: admin.Direct{}, Namespace: o.namespace, ReadsPKI: o.pki, GrantsAccess: o.access, Metrics: figures, Watches: mgr.Watches,
+		Dial: admin.New, Agents: controller.Agents(clock.RealClock{}), Network: admin.Direct{}, Namespace: o.namespace, Watched: o.watchNamespaces, ReadsPKI: o.pki, GrantsAccess: o.access, Metrics: figures, Watches: mgr.Watches,
 		Attestor: &controller.PolicyTester{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Expected: policy, Clock: clock.RealClock{}, Metrics: figures,
 		},

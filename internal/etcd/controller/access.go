@@ -262,7 +262,7 @@ func remedyOf(cause enroll.Cause) string {
 
 func (a *accessPass) issue(ctx context.Context, signed enroll.Signed, key []byte) error {
 	holder := enroll.Holder{PodUID: string(a.access.UID), Plane: contract.ClientPlane}
-	a.ledger.issued.RecordClient(signed.Leaf, a.authorities.cas[contract.ClientPlane].Certificate(), holder, a.access.Namespace, a.now)
+	a.ledger.issued.RecordAccess(signed.Leaf, a.authorities.cas[contract.ClientPlane].Certificate(), holder, a.access.Namespace, a.now)
 	if err := a.writeLedger(ctx); err != nil {
 		return err
 	}

@@ -300,7 +300,7 @@ func (b *backupPass) decide(pod *corev1.Pod) enroll.Outcome {
 
 func (b *backupPass) answer(ctx context.Context, pod *corev1.Pod, signed enroll.Signed) error {
 	holder := enroll.Holder{PodUID: string(pod.UID), Plane: contract.ClientPlane}
-	b.ledger.issued.RecordClient(signed.Leaf, b.authorities.cas[contract.ClientPlane].Certificate(), holder, b.backup.Namespace, b.now)
+	b.ledger.issued.RecordBackup(signed.Leaf, b.authorities.cas[contract.ClientPlane].Certificate(), holder, b.backup.Namespace, b.now)
 	if err := errors.Join(b.writeLedger(ctx), b.checkSigner(ctx)); err != nil {
 		return err
 	}

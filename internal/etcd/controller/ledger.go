@@ -67,8 +67,8 @@ func (p *pass) living(ctx context.Context) (map[string]string, error) {
 		living[string(backups.Items[i].Status.PodUID)] = p.etcd.Namespace
 		p.clients[string(backups.Items[i].Status.PodUID)] = "EtcdBackup " + p.etcd.Namespace + "/" + backups.Items[i].Name
 	}
+	p.addUnseen(living)
 	if !p.options.GrantsAccess {
-		p.addUnseen(living)
 		return living, nil
 	}
 	var accesses keyturnv1alpha1.EtcdAccessList
@@ -82,15 +82,20 @@ func (p *pass) living(ctx context.Context) (map[string]string, error) {
 	return living, nil
 }
 
-// addUnseen adds the holders outside of the cluster that the ledger knows, where EtcdAccesses cannot be read: their certificates are
-// in use until they expire, as far as can be told.
+// addUnseen adds the EtcdAccesses of the ledger that the operator cannot see: what is not seen is not gone, and their certificates are in
+// use until they expire.
 func (p *pass) addUnseen(living map[string]string) {
 	for _, issued := range p.ledger.issued {
-		if _, isSeen := living[issued.PodUID]; !isSeen && issued.Namespace != "" {
+		if issued.IsAccess && !p.seesAccesses(issued.Namespace) {
 			living[issued.PodUID] = issued.Namespace
 			p.clients[issued.PodUID] = "an EtcdAccess in namespace " + issued.Namespace
 		}
 	}
+}
+
+// seesAccesses reports whether the operator reads the EtcdAccesses of a namespace.
+func (p *pass) seesAccesses(namespace string) bool {
+	return p.options.GrantsAccess && (len(p.options.Watched) == 0 || slices.Contains(p.options.Watched, namespace))
 }
 
 // addPresented adds the certificates that pods of the cluster have and the ledger does not, because it was lost or they are older

@@ -66,6 +66,8 @@ type Options struct {
 	Network admin.Network
 	// Namespace is the operator's own, where CAs are.
 	Namespace string
+	// Watched are the namespaces that are watched; none means all.
+	Watched []string
 	// ReadsPKI is true where the operator has the rights to the EtcdPKI. Otherwise it signs its CAs itself.
 	ReadsPKI bool
 	// GrantsAccess is true where the operator has the rights to EtcdAccesses. Otherwise nothing is done for them.

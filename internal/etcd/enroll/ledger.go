@@ -52,6 +52,8 @@ type Issued struct {
 	NotAfter  time.Time      `json:"notAfter,omitzero"`
 	// Unattested is true where another process than the pod may have asked for it, or put it into the pod.
 	Unattested bool `json:"unattested,omitempty"`
+	// IsAccess is true of an EtcdAccess, and false of a backup.
+	IsAccess bool `json:"access,omitempty"`
 }
 
 // Ledger has the certificates of a cluster that have not expired, by serial number in hex. A key in it belongs to the
@@ -94,13 +96,21 @@ func (l Ledger) RecordUnattested(leaf, ca *x509.Certificate, holder Holder, now 
 	l.record(leaf, ca, holder, Issued{Unattested: true}, now)
 }
 
-// RecordClient is Record for an application or a backup of a namespace. Where there is no room, it replaces an earlier
-// certificate of the same key.
-func (l Ledger) RecordClient(leaf, ca *x509.Certificate, holder Holder, namespace string, now time.Time) {
-	if l.crowded(namespace, now) != "" {
+// RecordAccess is Record for an EtcdAccess of a namespace. Where there is no room, it replaces an earlier certificate of the same key.
+func (l Ledger) RecordAccess(leaf, ca *x509.Certificate, holder Holder, namespace string, now time.Time) {
+	l.recordClient(leaf, ca, holder, Issued{Namespace: namespace, IsAccess: true}, now)
+}
+
+// RecordBackup is RecordAccess for a backup of a namespace.
+func (l Ledger) RecordBackup(leaf, ca *x509.Certificate, holder Holder, namespace string, now time.Time) {
+	l.recordClient(leaf, ca, holder, Issued{Namespace: namespace}, now)
+}
+
+func (l Ledger) recordClient(leaf, ca *x509.Certificate, holder Holder, entry Issued, now time.Time) {
+	if l.crowded(entry.Namespace, now) != "" {
 		delete(l, l.earliest(pki.KeyIDOf(leaf)))
 	}
-	l.record(leaf, ca, holder, Issued{Namespace: namespace}, now)
+	l.record(leaf, ca, holder, entry, now)
 }
 
 // record adds a certificate to what is known of its entry.

@@ -125,7 +125,7 @@ func TestApplicationsShareTheLedger(t *testing.T) {
 			}
 			if !test.held {
 				before := len(in.Ledger)
-				in.Ledger.RecordClient(signed(t, in).Leaf, in.CA.Certificate(), enroll.Holder{PodUID: "a", Plane: peer}, "shop", noon())
+				in.Ledger.RecordAccess(signed(t, in).Leaf, in.CA.Certificate(), enroll.Holder{PodUID: "a", Plane: peer}, "shop", noon())
 				if strings.HasSuffix(name, "already") && len(in.Ledger) != before {
 					t.Errorf("a renewal adds %d entries to a full ledger", len(in.Ledger)-before)
 				}

@@ -107,13 +107,11 @@ func (m *memory) restarted(member string, loaded int64, now time.Time) (took tim
 	return now.Sub(last.at), !last.isFound
 }
 
-// isOverdue reports whether a member was asked for a revision so long ago that it should have been started again. One that another
-// operator has asked counts as asked now.
-func (m *memory) isOverdue(member string, revision int64, now time.Time) bool {
-	last, isAsked := m.asked[member]
-	if !isAsked || last.revision != revision {
-		m.asked[member] = asked{revision: revision, at: now, isFound: true}
-		return false
+// askedSince is since when a member is asked for a revision. One that another operator has asked is remembered as asked now.
+func (m *memory) askedSince(member string, revision int64, now time.Time) time.Time {
+	if last, isAsked := m.asked[member]; isAsked && last.revision == revision {
+		return last.at
 	}
-	return now.Sub(last.at) >= startsWithin
+	m.asked[member] = asked{revision: revision, at: now, isFound: true}
+	return now
 }

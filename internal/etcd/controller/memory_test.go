@@ -7,7 +7,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 )
 
-func TestAStartIsOverdueTwoMinutesAfterItWasAskedForOrFound(t *testing.T) {
+func TestAStartIsAskedForSinceItWasAskedForOrFound(t *testing.T) {
 	t.Parallel()
 	begun := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
 	m := &memory{asked: map[string]asked{}}
@@ -16,18 +16,16 @@ func TestAStartIsOverdueTwoMinutesAfterItWasAskedForOrFound(t *testing.T) {
 		member   string
 		revision int64
 		after    time.Duration
-		want     bool
+		since    time.Duration
 	}{
-		{"etcd-0", 5, startsWithin - time.Second, false},
-		{"etcd-0", 5, startsWithin, true},
-		{"etcd-1", 5, startsWithin, false}, // asked by the operator before
-		{"etcd-1", 5, 2*startsWithin - time.Second, false},
-		{"etcd-1", 5, 2 * startsWithin, true},
-		{"etcd-1", 6, 2 * startsWithin, false},
-		{"etcd-1", 6, -time.Hour, false},
+		{"etcd-0", 5, time.Minute, 0},
+		{"etcd-1", 5, time.Minute, time.Minute}, // asked by the operator before
+		{"etcd-1", 5, time.Hour, time.Minute},
+		{"etcd-1", 6, time.Hour, time.Hour},
+		{"etcd-1", 6, -time.Hour, time.Hour},
 	} {
-		if got := m.isOverdue(step.member, step.revision, begun.Add(step.after)); got != step.want {
-			t.Errorf("%s, asked for %d, %s later: overdue %t, want %t", step.member, step.revision, step.after, got, step.want)
+		if got := m.askedSince(step.member, step.revision, begun.Add(step.after)); !got.Equal(begun.Add(step.since)) {
+			t.Errorf("%s, asked for %d, %s later: asked at %s, want %s", step.member, step.revision, step.after, got, begun.Add(step.since))
 		}
 	}
 	if took, isMeasured := m.restarted("etcd-0", 5, begun.Add(time.Second)); !isMeasured || took != time.Second {

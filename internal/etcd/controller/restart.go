@@ -15,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
+	"github.com/keyturn/keyturn/internal/etcd/model"
 )
 
 // restartsDue are the members whose etcd is to be started again under what is mounted.
@@ -35,21 +36,32 @@ func (p *pass) restartsDue() map[string]membership.Due {
 // startsWithin is how long after an agent was asked, and its kubelet has shown it that, etcd is started again.
 const startsWithin = 2 * time.Minute
 
-// isSilent reports whether an agent does not tell what its etcd has loaded, and not for so long that a start it was asked for is over.
+// isSilent reports whether an agent that was asked does not tell what its etcd has loaded, and not for so long that the start is over.
+// One that cannot be polled is silent since it was asked.
 func (p *pass) isSilent(pod *corev1.Pod) bool {
+	asked := p.askedRevision(pod)
+	if asked == 0 {
+		return false
+	}
 	report, isPolled := p.poller.Latest(p.cluster.Names.NamespacedName())[pod.UID]
-	return !isPolled || report.Answer == nil && p.now.Sub(report.Since) < startsWithin
+	if isPolled {
+		return report.Answer == nil && p.now.Sub(report.Since) < startsWithin
+	}
+	return p.now.Sub(p.memory.askedSince(pod.Name, asked, p.now)) < startsWithin
 }
 
 // isOverdue reports whether a pod whose etcd is due should have been started again by now.
 func (p *pass) isOverdue(pod *corev1.Pod, due membership.Due) bool {
 	asked := p.askedRevision(pod)
-	return due.Revision > 0 && asked > due.Loaded && p.memory.isOverdue(pod.Name, asked, p.now)
+	return due.Revision > 0 && asked > due.Loaded && p.now.Sub(p.memory.askedSince(pod.Name, asked, p.now)) >= startsWithin
 }
 
-// askedRevision is the revision that a pod has been asked to start etcd again for; 0 when never. Of a revision that was not published
-// yet, others ask.
+// askedRevision is the revision that a pod has been asked to start etcd again for; 0 when never. Others ask for a revision that was not
+// published yet, and in a cluster whose CAs do not turn.
 func (p *pass) askedRevision(pod *corev1.Pod) int64 {
+	if p.cluster.Names.Mode != model.Dynamic {
+		return 0
+	}
 	revision, err := strconv.ParseInt(pod.Annotations[contract.RestartAnnotation], 10, 64)
 	if err != nil {
 		return 0

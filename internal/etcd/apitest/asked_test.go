@@ -70,7 +70,7 @@ func TestNoMemberIsStartedAgainBesideOneThatIsAskedAndSilent(t *testing.T) {
 	}
 }
 
-// Whoever may annotate pods can have etcd started again once for each change, and stop no rotation.
+// A client that may annotate pods can have etcd started again once for each change, and stop no rotation.
 func TestAnAskForARevisionThatWasNotPublishedIsNone(t *testing.T) {
 	t.Parallel()
 	w := reporting(t, 3)

@@ -299,7 +299,7 @@ func (o *observed) checkKnown(in Input) *Problem {
 	if o.hasIssued(in) {
 		return &Problem{
 			Object: "Secret " + in.Names.TrustedCertsSecret, Wrong: "it names no CA with the key by which certificates in use are signed: it is of an earlier day",
-			Remedy: "delete it: it is written again from what is in use",
+			Remedy: "keep a copy, and delete it: it is written again from what is in use",
 		}
 	}
 	return &Problem{

@@ -54,7 +54,7 @@ func TestMembersAcceptEachOtherWhateverIsAskedForInWhateverOrder(t *testing.T) {
 func (w *world) happens(random *rand.Rand) string {
 	of := w.domains[random.IntN(len(w.domains))]
 	names := names(of)
-	switch kind := random.IntN(9); kind {
+	switch random.IntN(9) {
 	case 0, 1:
 		w.ask(names.KeySecret, forceReplace)
 		return "replace " + string(of)

@@ -176,6 +176,10 @@ type MemberStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Version string `json:"version,omitempty"`
+	// restartingSince is when the operator decided to restart the member. It is set before that is done, so that no operator
+	// restarts another one meanwhile.
+	// +optional
+	RestartingSince *metav1.Time `json:"restartingSince,omitempty"`
 	// ready is true of a voter whose pod is ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`

@@ -2,16 +2,20 @@ package apitest
 
 import (
 	"crypto/x509"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	keyturnagent "github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/domains"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -68,6 +72,83 @@ func TestNoMemberIsStartedAgainBesideOneThatIsAskedAndSilent(t *testing.T) {
 			w.comesTo("all members have started etcd again", func() bool { return w.rotating() == "" && len(w.asked()) == 0 })
 		})
 	}
+}
+
+// Of two operators that both take themselves for the leader, the first stops between its decision and its write.
+func TestNoMemberIsTakenAwayBesideOneThatAnotherOperatorHasDecidedToRestart(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(w *world){
+		"changed CAs": func(w *world) {
+			w.asks(w.clusterNames().CAKeySecret(contract.PeerPlane), domains.ForceReplaceAnnotation, "true")
+		},
+		"changed pods": func(w *world) { w.change(`{"spec": {"pod": {"labels": {"tier": "gold"}}}}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := reporting(t, 3)
+			begin(w)
+			member, write := w.stopped()
+			w.etcd.Lead(member)
+			w.restart()
+			for range 5 {
+				w.poll(time.Second)
+				_, _ = w.try() // what is deleted is not there to be changed
+			}
+			write()
+			if away := w.away(); !slices.Equal(away, []string{member}) {
+				t.Errorf("%v are restarted side by side, want %s alone", away, member)
+			}
+			w.comesTo("all members are restarted", func() bool { return w.condition("Ready").Status == metav1.ConditionTrue && len(w.away()) == 0 })
+		})
+	}
+}
+
+var errStopped = errors.New("it has stopped")
+
+// stopped has the operator reconcile until it would restart a member, and stop before it writes that. write is that write.
+func (w *world) stopped() (member string, write func()) {
+	w.t.Helper()
+	w.writer.Before = func(to kubetest.Write) error {
+		object, isObject := to.Object.(metav1.Object)
+		revision := ""
+		if isObject {
+			revision = object.GetAnnotations()[contract.RestartAnnotation]
+		}
+		_, isPod := to.Object.(*corev1.Pod)
+		switch {
+		case to.Verb == "delete" && isPod:
+			pod := w.pod(object.GetName())
+			write = func() { _ = w.person.Delete(w.t.Context(), pod, client.Preconditions{UID: &pod.UID}) }
+		case revision != "":
+			write = func() { w.annotate(object.GetName(), contract.RestartAnnotation, revision) }
+		default:
+			return nil
+		}
+		member = object.GetName()
+		return errStopped
+	}
+	for range 60 {
+		w.play()
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		w.operator.PollAgents(w.t.Context())
+		if _, _ = w.try(); member != "" {
+			return member, write
+		}
+	}
+	w.t.Fatal("no member is restarted")
+	return "", nil
+}
+
+// away are the members that are asked to start etcd again, and those without a pod that stays.
+func (w *world) away() []string {
+	away := w.asked()
+	pods := w.pods()
+	for _, name := range []string{first, second, third} {
+		if !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Name == name && pod.DeletionTimestamp.IsZero() && isReady(&pod) }) {
+			away = append(away, name)
+		}
+	}
+	return away
 }
 
 // A client that may annotate pods can have etcd started again once for each change, and stop no rotation.

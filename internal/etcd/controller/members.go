@@ -30,6 +30,8 @@ func (p *pass) changeMembers(ctx context.Context) []error {
 	connection := &connection{pass: p}
 	defer connection.close()
 	observed, failed := p.observe(), []error(nil)
+	p.members = observed.Restarted()
+	observed.Members = p.members
 	decision := membership.Decide(observed)
 	if _, asks := decision.Act.(membership.Ask); asks {
 		var err error
@@ -97,8 +99,8 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 	case membership.Forget:
 		p.members = membership.Forgotten(p.members, act.Name)
 		p.wakeAt(p.now.Add(again))
-	case membership.SetVersion:
-		p.members = membership.WithVersion(p.members, act.Name, act.Version)
+	case membership.SetRestarting:
+		p.members = membership.WithRestarting(p.members, act)
 		p.wakeAt(p.now.Add(again))
 	case membership.SetLeaving:
 		p.members = membership.WithLeaving(p.members, act.Name, act.Leaving)
@@ -122,14 +124,14 @@ func (p *pass) refused(err error) {
 
 func (p *pass) observe() membership.Observed {
 	o := membership.Observed{
-		Size: p.cluster.Size, Version: p.cluster.Version, Paused: p.cluster.Paused, Members: p.members,
+		Size: p.cluster.Size, Version: p.cluster.Version, Now: p.now, Paused: p.cluster.Paused, Members: p.members,
 		Ephemeral: p.cluster.Ephemeral(), Pods: map[string]membership.Pod{}, Names: p.memberNames(), WithoutIdentity: p.cluster.Names.Mode != model.Dynamic,
 		WasReady: wasReady(p.etcd), HadMembers: p.ledger.issued.HasMembers(),
 	}
 	if health := p.looks.health(p.cluster.Names.NamespacedName()); health != nil {
 		o.Known = health.Known
 	}
-	due := p.restartsDue()
+	due, hasLoaded := p.restartsDue()
 	for name, pod := range p.pods {
 		start, _ := contract.ParseStart(pod.Annotations[contract.StartAnnotation]) // what cannot be read is written again
 		o.Pods[name] = membership.Pod{
@@ -137,7 +139,7 @@ func (p *pass) observe() membership.Observed {
 			HasOldSpec: p.cluster.HasOldSpec(pod), AwaitsMount: p.awaitsMount(pod), IsDown: isDown(pod),
 			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod), IsEmptied: isEmptied(pod),
 			HasJoined: start.HasJoined, Members: start.Names(), Version: pod.Annotations[model.VersionAnnotation],
-			Due: due[name], AskedRevision: p.askedRevision(pod), IsSilent: p.isSilent(pod), IsOverdue: p.isOverdue(pod, due[name]),
+			Due: due[name], HasLoaded: hasLoaded[name], AskedRevision: p.askedRevision(pod), IsSilent: p.isSilent(pod), IsOverdue: p.isOverdue(pod, due[name]),
 		}
 	}
 	for _, member := range p.members {

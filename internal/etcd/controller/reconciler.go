@@ -267,9 +267,10 @@ func (p *pass) lookAgain() { p.wakeAt(p.now.Add(model.Again(p.conditions, kube.U
 func recorded(status etcdv1beta2.EtcdClusterStatus) []membership.Member {
 	members := make([]membership.Member, 0, len(status.MemberStatuses))
 	for _, m := range status.MemberStatuses {
+		restarting := cmp.Or(m.RestartingSince, &metav1.Time{})
 		members = append(members, membership.Member{
 			Name: m.Name, PodUID: string(m.PodUID), ID: m.MemberID, IsVoter: m.Role == etcdv1beta2.RoleVoter,
-			IsLeaving: m.Leaving, Version: cmp.Or(m.Version, status.CurrentVersion),
+			IsLeaving: m.Leaving, Version: cmp.Or(m.Version, status.CurrentVersion), RestartingSince: restarting.Time,
 		})
 	}
 	return members

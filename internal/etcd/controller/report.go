@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -51,13 +52,7 @@ func (p *pass) seen() model.Seen {
 		seen.Ignored = append(slices.Clone(seen.Ignored), "spec.restore")
 	}
 	for _, member := range p.members {
-		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID, Leaving: member.IsLeaving, Version: member.Version}
-		if member.ID != "" {
-			status.Role = etcdv1beta2.RoleLearner
-		}
-		if member.IsVoter {
-			status.Role = etcdv1beta2.RoleVoter
-		}
+		status := recordOf(member)
 		if pod := p.pods[member.Name]; pod != nil && string(pod.UID) == member.PodUID {
 			seen.Running[member.Name] = pod.Annotations[model.VersionAnnotation]
 			seen.HasOldPods = seen.HasOldPods || p.cluster.HasOldSpec(pod)
@@ -69,6 +64,21 @@ func (p *pass) seen() model.Seen {
 		seen.Members = append(seen.Members, status)
 	}
 	return seen
+}
+
+// recordOf is what the next reconcile reads of a member.
+func recordOf(member membership.Member) etcdv1beta2.MemberStatus {
+	status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID, Leaving: member.IsLeaving, Version: member.Version}
+	if !member.RestartingSince.IsZero() {
+		status.RestartingSince = &metav1.Time{Time: member.RestartingSince}
+	}
+	switch {
+	case member.IsVoter:
+		status.Role = etcdv1beta2.RoleVoter
+	case member.ID != "":
+		status.Role = etcdv1beta2.RoleLearner
+	}
+	return status
 }
 
 // serves reports whether clients are sent to a pod.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,23 +15,26 @@ import (
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 )
 
-// restartsDue are the members whose etcd is to be started again under what is mounted.
-func (p *pass) restartsDue() map[string]membership.Due {
-	due, latest := map[string]membership.Due{}, p.poller.Latest(p.cluster.Names.NamespacedName())
-	for _, restart := range p.authorities.decided.Restarts(p.now) {
-		pod := p.pods[restart.Member]
-		if pod == nil {
-			continue
-		}
-		if report := latest[pod.UID].Answer; report != nil && report.Mounted != nil {
-			due[restart.Member] = membership.Due{Revision: report.Mounted.Revision, Loaded: report.Revision, IsUrgent: restart.IsUrgent}
+// restartsDue are the members whose etcd is to be started again under what is mounted, and those that are known to have loaded that.
+func (p *pass) restartsDue() (due map[string]membership.Due, loaded map[string]bool) {
+	due, loaded = map[string]membership.Due{}, map[string]bool{}
+	restarts, latest := p.authorities.decided.Restarts(p.now), p.poller.Latest(p.cluster.Names.NamespacedName())
+	for name, pod := range p.pods {
+		report := latest[pod.UID].Answer
+		i := slices.IndexFunc(restarts, func(restart domains.Restart) bool { return restart.Member == name })
+		switch {
+		case i < 0:
+			loaded[name] = report != nil || p.cluster.Names.Mode != model.Dynamic
+		case report != nil && report.Mounted != nil:
+			due[name] = membership.Due{Revision: report.Mounted.Revision, Loaded: report.Revision, IsUrgent: restarts[i].IsUrgent}
 		}
 	}
-	return due
+	return due, loaded
 }
 
 // startsWithin is how long after an agent was asked, and its kubelet has shown it that, etcd is started again.

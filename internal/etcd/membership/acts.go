@@ -1,6 +1,9 @@
 package membership
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Act is the next thing to do.
 type Act interface{ isAct() }
@@ -65,24 +68,27 @@ type SetLeaving struct {
 // Remove removes a member from etcd. It can never join again.
 type Remove struct{ Name, ID string }
 
-// SetVersion records the version that the pod of a member is created with from now on.
-type SetVersion struct{ Name, Version string }
+// SetRestarting records that a member is restarted, and the version that its pod is created with from now on.
+type SetRestarting struct {
+	Name, Version string
+	Since         time.Time
+}
 
-func (Rest) isAct()        {}
-func (Ask) isAct()         {}
-func (CreatePod) isAct()   {}
-func (SetMembers) isAct()  {}
-func (Adopt) isAct()       {}
-func (DeletePod) isAct()   {}
-func (Restart) isAct()     {}
-func (DeleteClaim) isAct() {}
-func (Forget) isAct()      {}
-func (AddLearner) isAct()  {}
-func (Promote) isAct()     {}
-func (MoveLeader) isAct()  {}
-func (Remove) isAct()      {}
-func (SetVersion) isAct()  {}
-func (SetLeaving) isAct()  {}
+func (Rest) isAct()          {}
+func (Ask) isAct()           {}
+func (CreatePod) isAct()     {}
+func (SetMembers) isAct()    {}
+func (Adopt) isAct()         {}
+func (DeletePod) isAct()     {}
+func (Restart) isAct()       {}
+func (DeleteClaim) isAct()   {}
+func (Forget) isAct()        {}
+func (AddLearner) isAct()    {}
+func (Promote) isAct()       {}
+func (MoveLeader) isAct()    {}
+func (Remove) isAct()        {}
+func (SetRestarting) isAct() {}
+func (SetLeaving) isAct()    {}
 
 // Reason is why the cluster is not as its spec says. It serves as the reason of a condition.
 type Reason string

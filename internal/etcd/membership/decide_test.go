@@ -2,6 +2,7 @@ package membership_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,7 @@ func ready(uid string) membership.Pod {
 // three is a cluster of three members at rest.
 func three() membership.Observed {
 	o := membership.Observed{
-		Size: 3, Version: "3.5.35", Names: memberNames, WasReady: true, Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
+		Size: 3, Version: "3.5.35", Now: today, Names: memberNames, WasReady: true, Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
 	}
 	for i, name := range memberNames[:3] {
 		uid := fmt.Sprint("uid", i)
@@ -423,7 +424,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a version is recorded before a pod goes": {
 			asked(newer(three()), voter(first), voter(second), voter(third)),
-			membership.SetVersion{Name: second, Version: "3.6.16"},
+			membership.SetRestarting{Name: second, Version: "3.6.16", Since: today},
 			membership.Upgrading,
 		},
 		"the pod of another version goes": {
@@ -433,7 +434,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"no pod goes beside one that is not ready": {
 			asked(newer(changed(recordedAs(three(), second), func(o *membership.Observed) { o.Pods[third] = waiting("uid2") })), voter(first), voter(second), silent(third)),
-			membership.SetVersion{Name: third, Version: "3.6.16"},
+			membership.SetRestarting{Name: third, Version: "3.6.16", Since: today},
 			membership.Upgrading,
 		},
 		"no pod goes beside a member that does not answer": {
@@ -458,11 +459,11 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a member that cannot start gets another version": {
 			asked(newer(changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("uid1") })), voter(first), silent(second), voter(third)),
-			membership.SetVersion{Name: second, Version: "3.6.16"},
+			membership.SetRestarting{Name: second, Version: "3.6.16", Since: today},
 			membership.Upgrading,
 		},
 		"the only member gets another version": {
-			asked(newer(sized(one(), 1)), voter(first)), membership.SetVersion{Name: first, Version: "3.6.16"}, membership.Upgrading,
+			asked(newer(sized(one(), 1)), voter(first)), membership.SetRestarting{Name: first, Version: "3.6.16", Since: today}, membership.Upgrading,
 		},
 		"the only member keeps its data when it is ephemeral": {
 			asked(newer(changed(sized(one(), 1), func(o *membership.Observed) { o.Ephemeral = true })), voter(first)), membership.Rest{}, membership.Upgrading,
@@ -490,17 +491,17 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"members go back while one runs the previous minor": {
 			asked(upgraded(three(), second, third), voter(first), voter(second), voter(third)),
-			membership.SetVersion{Name: second, Version: "3.5.35"},
+			membership.SetRestarting{Name: second, Version: "3.5.35", Since: today},
 			membership.Upgrading,
 		},
 		"members go back while one does not run the next minor": {
 			asked(down(upgraded(three(), first, second, third), second), voter(first), silent(second), voter(third)),
-			membership.SetVersion{Name: second, Version: "3.5.35"},
+			membership.SetRestarting{Name: second, Version: "3.5.35", Since: today},
 			membership.Upgrading,
 		},
 		"members go back a patch": {
 			asked(changed(upgraded(three(), first, second, third), func(o *membership.Observed) { o.Version = "3.6.14" }), voter(first), voter(second), voter(third)),
-			membership.SetVersion{Name: second, Version: "3.6.14"},
+			membership.SetRestarting{Name: second, Version: "3.6.14", Since: today},
 			membership.Upgrading,
 		},
 		"members that keep the next minor are repaired": {
@@ -575,10 +576,21 @@ func TestTheNextAct(t *testing.T) {
 	}
 }
 
+// decideOnce decides, and again once it is recorded that a member is restarted with the version that it has.
+func decideOnce(o membership.Observed) membership.Decision {
+	d := membership.Decide(o)
+	record, isRecord := d.Act.(membership.SetRestarting)
+	if !isRecord || slices.ContainsFunc(o.Members, func(m membership.Member) bool { return m.Name == record.Name && m.Version != record.Version }) {
+		return d
+	}
+	o.Members = membership.WithRestarting(o.Members, record)
+	return membership.Decide(o)
+}
+
 // decides fails the test unless an act and a reason follow from what is observed. It returns the message.
 func decides(t *testing.T, observed membership.Observed, act membership.Act, reason membership.Reason) string {
 	t.Helper()
-	got := membership.Decide(observed)
+	got := decideOnce(observed)
 	if diff := cmp.Diff(act, got.Act); diff != "" {
 		t.Errorf("the act differs (-want +got):\n%s", diff)
 	}
@@ -619,7 +631,7 @@ func changedListed(l membership.Listed, change func(l *membership.Listed)) membe
 // recordedAs has the newer version recorded of members, upgraded also in their pods.
 func recordedAs(o membership.Observed, names ...string) membership.Observed {
 	for _, name := range names {
-		o.Members = membership.WithVersion(o.Members, name, "3.6.16")
+		o.Members = membership.WithRestarting(o.Members, membership.SetRestarting{Name: name, Version: "3.6.16"})
 	}
 	return o
 }

@@ -1,6 +1,9 @@
 package membership
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Member is a member as the status of the cluster has it.
 type Member struct {
@@ -14,6 +17,8 @@ type Member struct {
 	IsLeaving bool
 	// Version of etcd that its pod is created with.
 	Version string
+	// RestartingSince is when the operator decided to restart the member; zero once that is over.
+	RestartingSince time.Time
 }
 
 // Pod is what is stored under the name of a member's pod.
@@ -52,8 +57,9 @@ type Pod struct {
 	AwaitsMount bool
 	// IsDown is true when no process runs in its container, as between two starts of one that fails.
 	IsDown bool
-	// Due is what its etcd is to be started again for.
-	Due Due
+	// Due is what its etcd is to be started again for. HasLoaded is true when it is known that this is nothing.
+	Due       Due
+	HasLoaded bool
 	// AskedRevision is the revision that it has been asked to start etcd again for, 0 when never.
 	AskedRevision int64
 	// IsSilent is true while its agent does not tell under which publication etcd was started.
@@ -96,6 +102,7 @@ type Observed struct {
 	Size int
 	// Version that members shall run.
 	Version string
+	Now     time.Time
 	// Paused keeps members as they are.
 	Paused bool
 	// WithoutIdentity is true when the operator gives pods no certificates: one that was not recorded cannot pass for another.

@@ -1,6 +1,9 @@
 package membership
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Record is what the status shall have of the members, given what etcd answered. A member that has not started keeps
 // what is recorded of it, and so do all when etcd did not answer.
@@ -22,7 +25,7 @@ func Record(members []Member, list []Listed) []Member {
 func Created(members []Member, pod CreatePod, uid string) []Member {
 	recorded := slices.Clone(members)
 	if i := slices.IndexFunc(recorded, func(m Member) bool { return m.Name == pod.Name }); i >= 0 {
-		recorded[i].PodUID = uid
+		recorded[i].PodUID, recorded[i].RestartingSince = uid, time.Time{}
 		return recorded
 	}
 	return append(recorded, Member{Name: pod.Name, PodUID: uid, Version: pod.Version})
@@ -44,12 +47,23 @@ func WithLeaving(members []Member, name string, leaving bool) []Member {
 	return recorded
 }
 
-// WithVersion is what the status shall have once the version of a member was set.
-func WithVersion(members []Member, name, version string) []Member {
+// WithRestarting is what the status shall have once it was decided to restart a member.
+func WithRestarting(members []Member, restarting SetRestarting) []Member {
 	recorded := slices.Clone(members)
 	for i := range recorded {
-		if recorded[i].Name == name {
-			recorded[i].Version = version
+		if recorded[i].Name == restarting.Name {
+			recorded[i].Version, recorded[i].RestartingSince = restarting.Version, restarting.Since
+		}
+	}
+	return recorded
+}
+
+// Restarted is what the status shall have of members whose restart is over.
+func (o Observed) Restarted() []Member {
+	recorded := slices.Clone(o.Members)
+	for i, m := range recorded {
+		if !m.RestartingSince.IsZero() && !o.isRestarting(m) {
+			recorded[i].RestartingSince = time.Time{}
 		}
 	}
 	return recorded

@@ -87,12 +87,12 @@ func (o Observed) mayBeStarted(m Member) bool {
 	return pod.UID == m.PodUID && pod.AskedRevision > 0 && pod.IsSilent && o.serves(m)
 }
 
-// rank is the order in which members are started again: those that do not serve, of which nothing is missed; then the urgent ones, and
-// each time followers before the leader.
+// rank is the order in which members are started again: those that do not serve, of which nothing is missed, and one that was begun
+// with; then the urgent ones, and each time followers before the leader.
 func (o Observed) rank(m Member) int {
 	listed, _ := o.listed(m)
 	rank := 1
-	if !o.serves(m) {
+	if !o.serves(m) || o.isRestarting(m) {
 		return 0
 	}
 	if listed.IsLeader {
@@ -150,5 +150,6 @@ func (o Observed) load(m Member) Decision {
 		return move(listed, answering)
 	}
 	pod := o.Pods[m.Name]
-	return act(Restart{m.Name, pod.UID, pod.Due.Revision}, Restarting, "Member %s is being started again to load changed CAs.", m.Name)
+	return o.recordFirst(m, SetRestarting{m.Name, m.Version, o.Now},
+		act(Restart{m.Name, pod.UID, pod.Due.Revision}, Restarting, "Member %s is being started again to load changed CAs.", m.Name))
 }

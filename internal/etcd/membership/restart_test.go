@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -257,6 +258,79 @@ func TestEtcdIsAskedAgainWhileAMemberIsStarted(t *testing.T) {
 	}
 }
 
+// restarting is a cluster of two voters more that load CAs, of which it was recorded that the second is restarted.
+func restarting(ago time.Duration, change func(o *membership.Observed)) membership.Observed {
+	o := asked(due(three(), second, third), changedListed(voter(first), func(l *membership.Listed) { l.IsLeader = false }),
+		changedListed(voter(second), func(l *membership.Listed) { l.IsLeader = true }), voter(third))
+	o.Members = membership.WithRestarting(o.Members, membership.SetRestarting{Name: second, Version: "3.5.35", Since: today.Add(-ago)})
+	change(&o)
+	return o
+}
+
+func TestAMemberIsRestartedAloneFromWhenThatIsRecorded(t *testing.T) {
+	t.Parallel()
+	record := membership.SetRestarting{Name: third, Version: "3.5.35", Since: today}
+	onSecond := func(change func(pod *membership.Pod)) func(o *membership.Observed) {
+		return func(o *membership.Observed) { *o = changedPod(*o, second, change) }
+	}
+	for name, test := range map[string]struct {
+		observed membership.Observed
+		act      membership.Act
+	}{
+		"it is recorded before": {asked(due(three(), third), voter(first), voter(second), voter(third)), record},
+		"one that was begun with goes on, the leader, too": {
+			restarting(0, func(*membership.Observed) {}), membership.MoveLeader{From: second, To: first, ToID: "id of " + first},
+		},
+		"while nothing tells what it has loaded, no other is": {
+			restarting(time.Minute, onSecond(func(pod *membership.Pod) { pod.Due = membership.Due{} })), membership.Rest{},
+		},
+		"one of another spec is not, either": {
+			restarting(time.Minute, func(o *membership.Observed) {
+				*o = changedPod(*o, second, func(pod *membership.Pod) { pod.Due = membership.Due{} })
+				*o = changedPod(*o, third, func(pod *membership.Pod) { pod.Due, pod.HasOldSpec = membership.Due{}, true })
+			}), membership.Rest{},
+		},
+		"what is recorded is over after two minutes": {
+			restarting(2*time.Minute, onSecond(func(pod *membership.Pod) { pod.Due = membership.Due{} })), record,
+		},
+		"it is over in another pod": {
+			restarting(0, func(o *membership.Observed) {
+				*o = changedPod(*o, second, func(pod *membership.Pod) { pod.Due, pod.UID = membership.Due{}, "other" })
+				o.Members[1].PodUID = "other"
+				o.Members = membership.Created(o.Members, membership.CreatePod{Name: second}, "other")
+			}), record,
+		},
+		"it is over when all is loaded": {
+			restarting(0, onSecond(func(pod *membership.Pod) { pod.Due, pod.HasLoaded = membership.Due{}, true })), record,
+		},
+		"one that something is in the way of keeps no other": {restarting(0, func(o *membership.Observed) { o.Blocked = []string{second} }), record},
+		"it keeps none whose CAs expire": {
+			restarting(0, func(o *membership.Observed) {
+				*o = urgent(changedPod(*o, second, func(pod *membership.Pod) { pod.Due = membership.Due{} }), third)
+			}), record,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.act, membership.Decide(test.observed).Act); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestARestartThatIsOverIsNoLongerRecorded(t *testing.T) {
+	t.Parallel()
+	o := restarting(0, func(*membership.Observed) {})
+	if since := o.Restarted()[1].RestartingSince; !since.Equal(today) {
+		t.Errorf("while it is due, it is recorded since %s, want %s", since, today)
+	}
+	o = changedPod(o, second, func(pod *membership.Pod) { pod.Due, pod.HasLoaded = membership.Due{}, true })
+	if since := o.Restarted()[1].RestartingSince; !since.IsZero() {
+		t.Errorf("once all is loaded, it is recorded since %s", since)
+	}
+}
+
 func TestAStartThatFailsKeepsNoOtherMember(t *testing.T) {
 	t.Parallel()
 	o := asked(due(three(), second, third), voter(first), voter(second), voter(third))
@@ -264,7 +338,7 @@ func TestAStartThatFailsKeepsNoOtherMember(t *testing.T) {
 	if !isOther || !slices.Equal(others.Blocked, []string{second}) {
 		t.Fatalf("blocked are %v", others.Blocked)
 	}
-	if diff := cmp.Diff(membership.Act(starts(third, "uid2")), membership.Decide(others).Act); diff != "" {
+	if diff := cmp.Diff(membership.Act(starts(third, "uid2")), decideOnce(others).Act); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -122,6 +122,10 @@ func TestMembersLoadChangedCAsOneAfterTheOther(t *testing.T) {
 	}{
 		"three":                      {3, false, publish, budget{crashes: 1, leaders: 1}},
 		"three, without volumes":     {3, true, publish, budget{crashes: 1, leaders: 1}},
+		"two operators":              {3, false, publish, budget{rivals: 1, leaders: 1}},
+		"two operators, soon":        {3, false, hurry, budget{rivals: 1, leaders: 1}},
+		"two operators, other pods":  {3, false, func(w *world) { publish(w); reshape(w) }, budget{rivals: 1, leaders: 1}},
+		"two operators, upgraded":    {3, false, func(w *world) { publish(w); upgrade(w) }, budget{rivals: 1}},
 		"three, soon":                {3, false, hurry, budget{crashes: 1, leaders: 1}},
 		"agents are silent":          {3, false, publish, budget{silences: 2, leaders: 1}},
 		"changed twice":              {3, false, publish, budget{publications: 1}},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // maxLag is how many entries of the log a member may have to apply when another one is restarted. Members are asked
@@ -92,8 +93,9 @@ func (o Observed) isMissed(m Member) bool {
 // be missed.
 func (o Observed) isQuorate() bool {
 	voters, needed := o.voters(), quorum(len(o.voters()))
-	for _, m := range o.due() {
-		if o.isBeingStarted(m) {
+	due := o.due()
+	for _, m := range o.Members {
+		if o.isRestarting(m) || slices.Contains(due, m) && o.isBeingStarted(m) {
 			voters = slices.DeleteFunc(voters, func(l Listed) bool { return l.Name == m.Name })
 		}
 	}
@@ -131,7 +133,7 @@ func (o Observed) roll() (Decision, bool) {
 func (o Observed) turn(m Member) int {
 	listed, _ := o.listed(m)
 	switch {
-	case m.Version == o.Version && o.Pods[m.Name].Version != m.Version:
+	case o.isRestarting(m), m.Version == o.Version && o.Pods[m.Name].Version != m.Version:
 		return 0
 	case listed.IsLeader:
 		return 2
@@ -140,14 +142,34 @@ func (o Observed) turn(m Member) int {
 	}
 }
 
-// restart records the version of a member, and in the next step deletes its pod.
+// restart deletes the pod of a member, once that and its version are recorded.
 func (o Observed) restart(m Member) Decision {
-	var next Act = DeletePod{m.Name, o.Pods[m.Name].UID}
-	if m.Version != o.Version {
-		next = SetVersion{m.Name, o.Version}
-	}
 	reason, purpose := o.purpose(m)
-	return act(next, reason, "Member %s is being restarted %s.", m.Name, purpose)
+	return o.recordFirst(m, SetRestarting{m.Name, o.Version, o.Now},
+		act(DeletePod{m.Name, o.Pods[m.Name].UID}, reason, "Member %s is being restarted %s.", m.Name, purpose))
+}
+
+// recordFirst records that a member is restarted before it is. An operator that has decided that and does not lead any more may do
+// it at any time: another member that serves waits for it.
+func (o Observed) recordFirst(m Member, record SetRestarting, restart Decision) Decision {
+	isOther := func(other Member) bool { return other.Name != m.Name && o.isRestarting(other) }
+	if i := slices.IndexFunc(o.Members, isOther); i >= 0 && o.serves(m) && !o.isUrgent() {
+		return poll(restart.Obstacle.Reason, "Member %s is being restarted, and member %s once that is over. See the events of its pod if that lasts.", o.Members[i].Name, m.Name)
+	}
+	if !o.isRestarting(m) || m.Version != record.Version {
+		restart.Act = record
+	}
+	return restart
+}
+
+// restartsWithin is how long after it was decided a member is restarted.
+const restartsWithin = 2 * time.Minute
+
+// isRestarting reports whether a member is being restarted, or may be at any time because that was decided.
+func (o Observed) isRestarting(m Member) bool {
+	pod, exists := o.Pods[m.Name]
+	isOver := !exists || pod.UID != m.PodUID || pod.HasLoaded && !o.isOutdated(m) || slices.Contains(o.Blocked, m.Name)
+	return !isOver && !m.RestartingSince.IsZero() && o.Now.Sub(m.RestartingSince) < restartsWithin
 }
 
 // unhealthy says what is wrong with any member, nothing when nothing is. A member without space gets another pod of the same

@@ -16,8 +16,8 @@ type budget struct {
 	// losses are pods and claims that others delete, containers that end, crashes of the operator, stale caches,
 	// answers of a member that it is alone, pods that end for good, volumes that are emptied under a pod, machines that
 	// are made anew, changes of a pod that its kubelet mounts late, a status that is lost, other leaders, other CAs, CAs that
-	// expire, and agents that do not answer.
-	pods, claims, restarts, crashes, lags, lies, ends, empties, machines, mounts, statuses, leaders, publications, expiries, silences int
+	// expire, agents that do not answer, and operators that do late what they have decided.
+	pods, claims, restarts, crashes, lags, lies, ends, empties, machines, mounts, statuses, leaders, publications, expiries, silences, rivals int
 }
 
 // walker visits every state that a world can come to.
@@ -66,6 +66,17 @@ func (wk *walker) next(at step) []step {
 	if left := at.left; left.crashes > 0 {
 		left.crashes--
 		add(left, func(w *world) { wk.reconcile(w, true) })
+	}
+	if left := at.left; left.rivals > 0 && at.world.late == nil {
+		left.rivals--
+		add(left, (*world).decideLate)
+	}
+	if at.world.late != nil {
+		add(at.left, func(w *world) {
+			next := w.late
+			w.late = nil
+			wk.carryOut(w, next, false)
+		})
 	}
 	if left := at.left; left.lags > 0 {
 		left.lags--
@@ -143,16 +154,21 @@ func (wk *walker) next(at step) []step {
 	return steps
 }
 
-// reconcile does one act, and holds that it takes no quorum away and at most one member that serves.
+// reconcile does one act.
 func (wk *walker) reconcile(w *world, crashes bool) {
 	wk.t.Helper()
 	d := w.decide()
-	next := d.Act
-	before, had, all, spared := w.serving(), w.quorate(), w.all(), w.isSpared()
-	wk.must(w, w.carryOut(next, crashes))
+	wk.carryOut(w, d.Act, crashes)
 	if !crashes {
 		w.report(d)
 	}
+}
+
+// carryOut does an act, and holds that it takes no quorum away and at most one member that serves.
+func (wk *walker) carryOut(w *world, next membership.Act, crashes bool) {
+	wk.t.Helper()
+	before, had, all, spared := w.serving(), w.quorate(), w.all(), w.isSpared()
+	wk.must(w, w.carryOut(next, crashes))
 	if had && !w.quorate() && len(w.list) > 1 { // the only member of a cluster cannot be restarted otherwise
 		wk.t.Fatalf("%T %+v takes the quorum away: %s", next, next, w.key())
 	}
@@ -200,6 +216,9 @@ func (wk *walker) settle(from *world) {
 			wk.must(w, w.start(name))
 		}
 		w.send()
+		if w.key() == key {
+			w.pass()
+		}
 		if len(passed) == 100 {
 			wk.t.Fatalf("it does not settle: %+v %+v\nfrom %s\nto   %s", d.Act, d.Obstacle, from.key(), w.key())
 		}

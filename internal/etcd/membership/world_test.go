@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 )
@@ -32,6 +33,8 @@ type world struct {
 	liar string
 	// silent is a member whose agent does not answer.
 	silent string
+	// late is what an operator has decided that does not lead any more, and does at any time; nil when it does nothing.
+	late membership.Act
 	// hadClients is true once clients were sent to a member: what etcd acknowledges from then on must not be forgotten.
 	hadClients bool
 	// published is the revision of the CAs that pods mount. Those before the one that is called valid have expired, and
@@ -101,7 +104,7 @@ func (w *world) key() string {
 	}
 	say(w.leader)
 	for _, m := range w.members {
-		say(m.PodUID, m.Name[len(m.Name)-1], m.IsVoter, m.IsLeaving, m.Version)
+		say(m.PodUID, m.Name[len(m.Name)-1], m.IsVoter, m.IsLeaving, m.Version, m.RestartingSince)
 		say(m.ID)
 	}
 	for i, name := range memberNames {
@@ -117,7 +120,28 @@ func (w *world) key() string {
 			say(c.volume)
 		}
 	}
-	return text.String() + fmt.Sprint(w.cache == nil, w.reported == w.spec(), w.hadClients, w.published, w.valid, w.urgent)
+	return text.String() + fmt.Sprint(w.cache == nil, w.reported == w.spec(), w.hadClients, w.published, w.valid, w.urgent, w.lateOne())
+}
+
+// lateOne names the member of a late act.
+func (w *world) lateOne() string {
+	switch act := w.late.(type) {
+	case membership.Restart:
+		return fmt.Sprint("started late ", act.Name, act.Revision, w.pods[act.Name].uid == act.UID)
+	case membership.DeletePod:
+		return fmt.Sprint("deleted late ", act.Name, w.pods[act.Name].uid == act.UID)
+	default:
+		return ""
+	}
+}
+
+// decideLate has an operator decide, and stop leading before it does that.
+func (w *world) decideLate() {
+	act := w.clone().decide().Act
+	switch act.(type) {
+	case membership.Restart, membership.DeletePod:
+		w.late = act
+	}
 }
 
 func (w *world) spec() string { return fmt.Sprint(w.size, w.version, w.shape) }
@@ -134,6 +158,17 @@ func (w *world) report(d membership.Decision) {
 func (w *world) fresh() string {
 	w.last++
 	return fmt.Sprint("n", w.last)
+}
+
+// today is when everything in a world happens.
+var today = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+
+// pass has time go by, until what was recorded to be done is taken to be done or given up.
+func (w *world) pass() {
+	w.members = slices.Clone(w.members)
+	for i := range w.members {
+		w.members[i].RestartingSince = time.Time{}
+	}
 }
 
 // memberNames are those of all members there can be.
@@ -318,6 +353,7 @@ func (w *world) lose(name string) {
 func (w *world) observe(asked bool) membership.Observed {
 	o := membership.Observed{
 		Size: w.size, Version: w.version, Names: memberNames, Members: w.members, Ephemeral: w.ephemeral, Asked: asked,
+		Now:      today,
 		WasReady: w.reported == w.spec(),
 		Pods:     map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
 	}
@@ -335,6 +371,7 @@ func (w *world) observe(asked bool) membership.Observed {
 	for name, pod := range o.Pods {
 		if !pod.IsSilent {
 			pod.Due = w.due(pods[name])
+			pod.HasLoaded = pod.Due.Revision == 0
 			o.Pods[name] = pod
 		}
 	}
@@ -365,11 +402,14 @@ func (w *world) votes(name string) bool {
 
 // decide is a reconcile up to its act.
 func (w *world) decide() membership.Decision {
-	d := membership.Decide(w.observe(false))
+	o := w.observe(false)
+	w.members = o.Restarted()
+	o.Members = w.members
+	d := membership.Decide(o)
 	if _, asks := d.Act.(membership.Ask); !asks {
 		return d
 	}
-	o := w.observe(true)
+	o = w.observe(true)
 	w.members = membership.Record(w.members, o.List)
 	o.Members = w.members
 	return membership.Decide(o)
@@ -443,8 +483,8 @@ func (w *world) carryOut(next membership.Act, crashes bool) error {
 		w.list = slices.DeleteFunc(w.list, func(s server) bool { return s.id == act.ID })
 	case membership.MoveLeader:
 		w.leader = act.ToID
-	case membership.SetVersion:
-		recorded = membership.WithVersion(recorded, act.Name, act.Version)
+	case membership.SetRestarting:
+		recorded = membership.WithRestarting(recorded, act)
 	case membership.SetLeaving:
 		recorded = membership.WithLeaving(recorded, act.Name, act.Leaving)
 	case membership.Ask, membership.Rest:

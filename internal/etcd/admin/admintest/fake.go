@@ -253,6 +253,13 @@ func (f *Fake) MoveLeader(_ context.Context, url string, id uint64) error {
 	return nil
 }
 
+// Lead makes a member the leader, as an election does.
+func (f *Fake) Lead(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leader = f.members[slices.IndexFunc(f.members, func(s server) bool { return s.Name == name })].ID
+}
+
 // Remove implements admin.Client.
 func (f *Fake) Remove(_ context.Context, id uint64) error {
 	f.mu.Lock()

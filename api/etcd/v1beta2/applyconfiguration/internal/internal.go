@@ -340,6 +340,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: ready
       type:
         scalar: boolean
+    - name: restartingSince
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: role
       type:
         namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.MemberRole

@@ -4,6 +4,7 @@ package v1beta2
 
 import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
 )
 
@@ -24,6 +25,9 @@ type MemberStatusApplyConfiguration struct {
 	Leaving *bool `json:"leaving,omitempty"`
 	// version of etcd that the pod of the member is created with.
 	Version *string `json:"version,omitempty"`
+	// restartingSince is when the operator decided to restart the member. It is set before that is done, so that no operator
+	// restarts another one meanwhile.
+	RestartingSince *v1.Time `json:"restartingSince,omitempty"`
 	// ready is true of a voter whose pod is ready.
 	Ready *bool `json:"ready,omitempty"`
 	// loaded is what the etcd of the member presents and trusts, as its agent reports it. It is absent while that is not
@@ -82,6 +86,14 @@ func (b *MemberStatusApplyConfiguration) WithLeaving(value bool) *MemberStatusAp
 // If called multiple times, the Version field is set to the value of the last call.
 func (b *MemberStatusApplyConfiguration) WithVersion(value string) *MemberStatusApplyConfiguration {
 	b.Version = &value
+	return b
+}
+
+// WithRestartingSince sets the RestartingSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RestartingSince field is set to the value of the last call.
+func (b *MemberStatusApplyConfiguration) WithRestartingSince(value v1.Time) *MemberStatusApplyConfiguration {
+	b.RestartingSince = &value
 	return b
 }
 

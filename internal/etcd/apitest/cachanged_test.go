@@ -12,6 +12,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnagent "github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -48,14 +49,18 @@ func (w *world) setEntry(namespace, name, entry string, data []byte) []byte {
 	return before.Data[entry]
 }
 
-// kept are the Secrets of members and that of the operator.
-func (w *world) kept() map[string]map[string][]byte {
+// kept are the Secrets of members, and that of the operator as far as it depends on the CA of a plane.
+func (w *world) kept(plane contract.Plane) map[string]map[string][]byte {
 	w.t.Helper()
 	var secrets corev1.SecretList
 	if err := w.person.List(w.t.Context(), &secrets, client.InNamespace(w.namespace)); err != nil {
 		w.t.Fatal(err)
 	}
-	kept := map[string]map[string][]byte{"operator": w.secret(w.private, w.namespace+".my-cluster-operator").Data}
+	operator := w.secret(w.private, w.namespace+".my-cluster-operator").Data
+	if plane == contract.PeerPlane {
+		operator = map[string][]byte{model.OperatorAnchorsEntry: operator[model.OperatorAnchorsEntry]}
+	}
+	kept := map[string]map[string][]byte{"operator": operator}
 	for _, secret := range secrets.Items {
 		kept[secret.Name] = secret.Data
 	}
@@ -78,7 +83,7 @@ func (w *world) held(plane contract.Plane, before map[string]map[string][]byte) 
 	if wait == 0 || wait > time.Minute {
 		w.t.Errorf("the next reconcile is in %s", wait)
 	}
-	if !reflect.DeepEqual(before, w.kept()) {
+	if !reflect.DeepEqual(before, w.kept(plane)) {
 		w.t.Error("what members and the operator trust has changed")
 	}
 }
@@ -103,7 +108,7 @@ func TestACAThatMembersDoNotTrustIsNotPublished(t *testing.T) {
 				w.bring()
 				_, restore := w.swap(plane)
 				lose(w)
-				before := w.kept()
+				before := w.kept(plane)
 				w.clock.SetTime(noon().Add(490 * time.Hour)) // certificates are due
 				pods := len(w.pods())
 				w.held(plane, before)
@@ -148,9 +153,62 @@ func TestPodsSayWhichCAMembersTrust(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.patch(ledger, client.MergeFrom(before))
-	w.held(contract.PeerPlane, w.kept())
+	w.held(contract.PeerPlane, w.kept(contract.PeerPlane))
 	restore()
 	w.bring()
+}
+
+// What is wrong with one CA must not end the certificates of the other one.
+func TestCertificatesAreRenewedByOneCAWhileTheOtherCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		spoil  func(w *world, names model.Names, plane contract.Plane)
+		reason model.Reason
+		// stands is true where the CA itself signs what members have.
+		stands bool
+	}{
+		"another CA is in its Secrets": {func(w *world, _ model.Names, plane contract.Plane) { w.swap(plane) }, model.CAChanged, false},
+		"its key cannot be read": {func(w *world, names model.Names, plane contract.Plane) {
+			w.setEntry(w.private, names.CAKeySecret(plane), authority.KeyKey, []byte("no key"))
+		}, model.CAUnusable, false},
+		"its key is lost": {func(w *world, names model.Names, plane contract.Plane) {
+			w.delete(w.secret(w.private, names.CAKeySecret(plane)))
+		}, model.CALost, false},
+		"its key is not known to be of the cluster": {func(w *world, names model.Names, plane contract.Plane) {
+			w.patch(w.secret(w.private, names.CAKeySecret(plane)), merge(`{"metadata": {"labels": null}}`))
+		}, model.ForeignObject, false},
+		"one to come cannot be read": {func(w *world, names model.Names, plane contract.Plane) {
+			w.setEntry(w.private, names.CAKeySecret(plane), authority.PendingKeyKey, []byte("no key"))
+		}, model.CAUnusable, true},
+	} {
+		for _, plane := range contract.Planes() {
+			t.Run(string(plane)+" CA/"+name, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, of(3))
+				w.bring()
+				test.spoil(w, w.clusterNames(), plane)
+				before, until := w.kept(plane), noon().Add(721*time.Hour)
+				w.clock.SetTime(noon().Add(490 * time.Hour)) // certificates are due
+				for range 3 {
+					w.reconcile()
+				}
+				if ready := w.condition(etcdv1beta2.ConditionReady); ready.Reason != string(test.reason) {
+					t.Errorf("Ready is %s: %s, want %s", ready.Reason, ready.Message, test.reason)
+				}
+				if after := w.kept(plane); !reflect.DeepEqual(before, after) {
+					t.Error("what members and the operator trust has changed")
+				}
+				for _, pod := range w.pods() {
+					for _, of := range contract.Planes() {
+						isRenewed := w.chain(&pod, of)[0].NotAfter.After(until)
+						if want := of != plane || test.stands; isRenewed != want {
+							t.Errorf("the %s certificate of pod %s is renewed: %t, want %t", of, pod.Name, isRenewed, want)
+						}
+					}
+				}
+			})
+		}
+	}
 }
 
 func TestTheOperatorsSecretSaysWhichClientCAIsTrusted(t *testing.T) {
@@ -161,7 +219,7 @@ func TestTheOperatorsSecretSaysWhichClientCAIsTrusted(t *testing.T) {
 	w.delete(&corev1.ConfigMap{ObjectMeta: w.ofOperator("issued")})
 	w.delete(w.secret(w.namespace, first))
 	w.swap(contract.ClientPlane)
-	w.held(contract.ClientPlane, w.kept())
+	w.held(contract.ClientPlane, w.kept(contract.ClientPlane))
 }
 
 // ofOperator names an object of the cluster in the operator's namespace.

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -23,6 +24,8 @@ type authorities struct {
 	// cas sign for applications and backups, and bundles are what these trust.
 	cas     map[contract.Plane]pki.Authority
 	bundles map[contract.Plane][]*x509.Certificate
+	// isHeld is true of the planes whose CA a person has to restore: it is not decided about.
+	isHeld map[contract.Plane]bool
 	// secrets are those of the CAs, by name; nil where there is none.
 	secrets map[string]*corev1.Secret
 	// decided says what members trust, and what signs for them, and seen is what that was decided from. Both are empty of an
@@ -35,7 +38,7 @@ type authorities struct {
 func newAuthorities() authorities {
 	return authorities{
 		cas: map[contract.Plane]pki.Authority{}, bundles: map[contract.Plane][]*x509.Certificate{},
-		secrets: map[string]*corev1.Secret{}, decided: domains.Decided{},
+		isHeld: map[contract.Plane]bool{}, secrets: map[string]*corev1.Secret{}, decided: domains.Decided{},
 	}
 }
 
@@ -76,13 +79,21 @@ func (p *pass) readAuthorities(ctx context.Context) (*model.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
+	var held *model.Problem
 	for _, plane := range contract.Planes() {
-		if problem, err := p.readCA(ctx, plane, trusted[plane]); err != nil || problem != nil {
-			return problem, err
+		problem, err := p.readCA(ctx, plane, trusted[plane])
+		if foreign, isForeign := errors.AsType[*foreignKeyError](err); isForeign {
+			problem, err = foreign.problem(), nil
 		}
+		if err != nil {
+			return nil, err
+		}
+		p.authorities.isHeld[plane] = problem != nil
+		held = cmp.Or(held, problem)
 	}
 	p.addPresented()
-	return p.rotateCAs(ctx)
+	problem, err := p.rotateCAs(ctx)
+	return cmp.Or(held, problem), err
 }
 
 // errUnfinished is a CA that was not there again after it was made.

@@ -46,6 +46,29 @@ func (p *pass) enroll(ctx context.Context) []error {
 	return failed
 }
 
+// renew renews certificates of members by the CAs that can be used while another one cannot, and changes nothing else.
+func (p *pass) renew(ctx context.Context) []error {
+	if len(p.authorities.decided) == 0 {
+		return nil
+	}
+	p.attest(ctx)
+	var failed []error
+	for _, member := range p.members {
+		pod := p.pods[member.Name]
+		if pod == nil || string(pod.UID) != member.PodUID || !p.cluster.IsOwned(pod) {
+			continue
+		}
+		err := p.inspect(ctx, pod, "")
+		if err == nil {
+			err = p.sign(ctx, pod, member, pod.Annotations[agent.PublishedAnnotation])
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
 // answer brings a pod up to date. One that asks for no certificates only has a role.
 func (p *pass) answer(ctx context.Context, pod *corev1.Pod, member membership.Member) error {
 	if p.cluster.Names.Mode != model.Dynamic {
@@ -67,12 +90,11 @@ func (p *pass) inspect(ctx context.Context, pod *corev1.Pod, namespace string) e
 	return p.attestPod(ctx, pod)
 }
 
-// enrollPod answers one pod. What is signed is in the ledger before it is in the pod.
+// enrollPod publishes to one pod, and answers it.
 func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership.Member) error {
 	if err := checkRoom(pod); err != nil {
 		return err
 	}
-	exchange := enroll.ExchangeOf(pod.Annotations)
 	if err := p.noteGiven(ctx, pod); err != nil {
 		return err
 	}
@@ -80,6 +102,15 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 	if err != nil {
 		return err
 	}
+	return p.sign(ctx, pod, member, strconv.FormatInt(published.Revision, 10))
+}
+
+// sign answers the requests of one pod, to which a revision was published. What is signed is in the ledger before it is in the pod.
+func (p *pass) sign(ctx context.Context, pod *corev1.Pod, member membership.Member, revision string) error {
+	if err := checkRoom(pod); err != nil {
+		return err
+	}
+	exchange := enroll.ExchangeOf(pod.Annotations)
 	outcomes, err := p.decideBoth(pod, member, exchange)
 	if err != nil {
 		return err
@@ -89,7 +120,7 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 		return err
 	}
 	annotations := exchange.Annotations(answers)
-	annotations[agent.PublishedAnnotation] = strconv.FormatInt(published.Revision, 10)
+	annotations[agent.PublishedAnnotation] = revision
 	if err := p.changePod(ctx, pod, member, annotations); err != nil {
 		return err
 	}

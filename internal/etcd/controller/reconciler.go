@@ -226,7 +226,7 @@ func (p *pass) carryOut(ctx context.Context) []error {
 			return []error{err}
 		case problem != nil:
 			p.problem = problem
-			return nil
+			return p.renew(ctx)
 		}
 	}
 	p.offerLooks()

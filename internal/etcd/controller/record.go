@@ -91,7 +91,8 @@ func (p *pass) recordCAs(ctx context.Context) error {
 	if seen == nil || p.unrecalled != nil {
 		return p.unrecalled
 	}
-	if !p.arePolled() { // what was recorded before the operator was started says more
+	isWhole := len(p.authorities.decided) == len(contract.Planes())
+	if !isWhole || !p.arePolled() { // what was recorded before says more
 		return nil
 	}
 	p.measure(seen)

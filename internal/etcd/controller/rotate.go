@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -41,30 +42,31 @@ func (p *pass) rotateCAs(ctx context.Context) (*model.Problem, error) {
 		return nil, err
 	}
 	p.unrecalled = p.recallRecords(ctx)
-	for range maxDecisions {
-		isWritten, problem, err := p.decideAndWrite(ctx)
-		if err != nil || problem != nil {
-			return problem, err
-		}
-		if !isWritten {
-			break
+	var problem *model.Problem
+	for isWritten, left := true, maxDecisions; isWritten && left > 0; left-- {
+		if isWritten, problem, err = p.decideAndWrite(ctx); err != nil {
+			return nil, err
 		}
 	}
 	for _, at := range p.authorities.decided.WakeAt() {
 		p.wakeAt(at)
 	}
+	if problem != nil || p.authorities.decided[contract.ClientPlane] == nil {
+		return problem, nil
+	}
 	return nil, p.keepOperator(ctx, operator)
 }
 
-// decideAndWrite decides about the CA of each plane, and reports whether Secrets were written by that.
+// decideAndWrite decides about the CA of each plane, and reports whether Secrets were written by that. What is in the way of one CA
+// keeps no other from being decided about.
 func (p *pass) decideAndWrite(ctx context.Context) (isWritten bool, problem *model.Problem, err error) {
 	if err := p.decideCAs(ctx); err != nil {
 		return false, nil, err
 	}
-	for _, plane := range contract.Planes() {
-		decided := p.authorities.decided[plane]
+	for plane, decided := range p.authorities.decided.Each() {
 		if len(decided.Problems) > 0 {
-			return false, unusable(plane, decided.Problems), nil
+			problem = cmp.Or(problem, unusable(plane, decided.Problems))
+			continue
 		}
 		isNew, err := p.writeCA(ctx, plane, decided)
 		if err != nil {
@@ -72,13 +74,16 @@ func (p *pass) decideAndWrite(ctx context.Context) (isWritten bool, problem *mod
 		}
 		isWritten = isWritten || isNew
 	}
-	return isWritten, nil, nil
+	return isWritten, problem, nil
 }
 
-// decideCAs decides about the CA of each plane from what is read.
+// decideCAs decides about the CA of each plane that is not held from what is read.
 func (p *pass) decideCAs(ctx context.Context) error {
 	p.authorities.seen = p.seenOfCAs()
 	for _, plane := range contract.Planes() {
+		if p.authorities.isHeld[plane] {
+			continue
+		}
 		decided, err := p.decideCA(ctx, p.authorities.seen, plane)
 		if err != nil {
 			return err
@@ -129,7 +134,7 @@ func unusable(plane contract.Plane, problems []authority.Problem) *model.Problem
 		texts = append(texts, problem.String())
 	}
 	return &model.Problem{Reason: model.CAUnusable, Message: fmt.Sprintf(
-		"The %s CA cannot be used: %s. Members keep their certificates, and nothing of this cluster is changed.", plane, strings.Join(texts, "; "))}
+		"The %s CA cannot be used: %s. %s", plane, strings.Join(texts, "; "), model.Standing)}
 }
 
 // writeCA writes the Secrets of a CA in the order after which a crash in between is recognised, and reports whether any of

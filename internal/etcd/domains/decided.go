@@ -3,6 +3,7 @@ package domains
 import (
 	"crypto/x509"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,17 @@ import (
 
 // Decided is what becomes of the CAs of a cluster, by plane.
 type Decided map[contract.Plane]*domain.Decided
+
+// Each are the CAs that are decided about, in the order of their planes.
+func (d Decided) Each() iter.Seq2[contract.Plane, *domain.Decided] {
+	return func(yield func(contract.Plane, *domain.Decided) bool) {
+		for _, plane := range contract.Planes() {
+			if decided := d[plane]; decided != nil && !yield(plane, decided) {
+				return
+			}
+		}
+	}
+}
 
 // Given is what a member is given in a plane.
 type Given struct {
@@ -39,7 +51,7 @@ func (d Decided) Has(member string) bool {
 	})
 }
 
-// To is what a member is given in a plane.
+// To is what a member is given in a plane; zero where its CA is not decided about.
 func (d Decided) To(member string, plane contract.Plane) (Given, error) {
 	return d.to(trust.MemberID(member), plane)
 }
@@ -51,6 +63,9 @@ func (d Decided) ToOperator() (pki.Authority, error) {
 }
 
 func (d Decided) to(member trust.MemberID, plane contract.Plane) (Given, error) {
+	if d[plane] == nil {
+		return Given{}, nil
+	}
 	given, _ := d[plane].Given(member)
 	if given.Signer.IsZero() { // what the member presents is not known
 		given.Signer, given.Crosses = d[plane].Signing()
@@ -89,10 +104,8 @@ type Restart struct {
 // Restarts are the members whose etcd is to be started again now, sorted.
 func (d Decided) Restarts(now time.Time) []Restart {
 	var all []*domain.Decided
-	for _, plane := range contract.Planes() {
-		if d[plane] != nil {
-			all = append(all, d[plane])
-		}
+	for _, decided := range d.Each() {
+		all = append(all, decided)
 	}
 	loads := domain.Restarts(all...)
 	restarts := make([]Restart, 0, len(loads))
@@ -108,9 +121,8 @@ const mostNamed = 3
 // rotating says of which CAs more than one is known to members, and what is waited for; empty when there is none.
 func (d Decided) rotating() string {
 	var texts []string
-	for _, plane := range contract.Planes() {
-		decided := d[plane]
-		if decided == nil || decided.Pending == nil && len(decided.Trusted()) < 2 {
+	for plane, decided := range d.Each() {
+		if decided.Pending == nil && len(decided.Trusted()) < 2 {
 			continue
 		}
 		waits := waitsOf(decided)

@@ -21,6 +21,9 @@ const (
 	RoleBound     Reason = "RoleBoundElsewhere"
 )
 
+// Standing is what becomes of a cluster of which a CA cannot be used.
+const Standing = "Certificates of members are renewed where their CA can sign, and nothing else of this cluster is changed."
+
 // BoundElsewhere is a RoleBinding that would give others the right to the pod of a member or a backup, and with it to its certificates.
 func BoundElsewhere(role, binding string) *Problem {
 	return &Problem{RoleBound, fmt.Sprintf("RoleBinding %s gives Role %s to others than its ServiceAccount. The Role is not written, and pod %s is not created. "+
@@ -74,7 +77,7 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, trusted Trusted
 	case stored.Key != nil && stored.Cert != nil:
 		ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key, now)
 		if err != nil {
-			return HoldCA{Problem{CAUnusable, fmt.Sprintf("The %s CA cannot sign: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the Secrets %s and %s in the operator's namespace.", plane, err, key, cert)}}
+			return HoldCA{Problem{CAUnusable, fmt.Sprintf("The %s CA cannot sign: %s. %s Correct the Secrets %s and %s in the operator's namespace.", plane, err, Standing, key, cert)}}
 		}
 		if trusted.isAnother(authority.PublishedCAs(stored.Cert)) || trusted.isReplaced(c.Names.CAName(plane), ca.Certificate(), stored.known(), now) {
 			return HoldCA{c.changed(plane, ca, trusted.without(stored.known()))}
@@ -85,7 +88,7 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, trusted Trusted
 		if stored.Key == nil {
 			missing = key
 		}
-		return HoldCA{Problem{CALost, fmt.Sprintf("Secret %s does not exist in the operator's namespace, and members trust its CA. They keep their certificates, and nothing of this cluster is changed. Restore the Secret.", missing)}}
+		return HoldCA{Problem{CALost, fmt.Sprintf("Secret %s does not exist in the operator's namespace, and members trust its CA. %s Restore the Secret.", missing, Standing)}}
 	case stored.Key != nil:
 		private, err := pki.ParsePrivateKey(stored.Key[authority.KeyKey])
 		if err != nil {

@@ -131,7 +131,7 @@ func (c Cluster) changed(plane contract.Plane, ca pki.Authority, trusted Trusted
 		names = append(names, fingerprint.String())
 	}
 	return Problem{CAChanged, fmt.Sprintf(
-		"The %s CA in the operator's namespace is not the one that the members trust. It is neither published nor used to sign. Members keep their certificates, and nothing of this cluster is changed. "+
+		"The %s CA in the operator's namespace is not the one that the members trust. It is neither published nor used to sign. %s "+
 			"Restore the Secrets %s and %s from a backup of this cluster. The SHA-256 fingerprint of the certificate must be %s. It is %s.",
-		plane, c.Names.CAKeySecret(plane), c.Names.CACertSecret(plane), strings.Join(names, " or "), pki.FingerprintOf(ca.Certificate()))}
+		plane, Standing, c.Names.CAKeySecret(plane), c.Names.CACertSecret(plane), strings.Join(names, " or "), pki.FingerprintOf(ca.Certificate()))}
 }

@@ -1,9 +1,11 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
@@ -32,6 +35,38 @@ func (e Etcd) CAs(ctx context.Context) (map[contract.Plane]pki.Authority, error)
 		cas[plane] = ca
 	}
 	return cas, nil
+}
+
+// Having are the Secrets of a cluster, of its applications and backups, that have any of these CA certificates, with their entries.
+func (e Etcd) Having(ctx context.Context, cas map[contract.Plane]pki.Authority) ([]string, error) {
+	var having []string
+	for _, namespace := range []string{e.Namespace, OperatorNamespace} {
+		var secrets corev1.SecretList
+		if err := e.Kube.List(ctx, &secrets, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("listing Secrets in namespace %s: %w", namespace, err)
+		}
+		for i := range secrets.Items {
+			for entry, data := range secrets.Items[i].Data {
+				if hasAny(data, cas) {
+					having = append(having, fmt.Sprintf("%s/%s %s", namespace, secrets.Items[i].Name, entry))
+				}
+			}
+		}
+	}
+	slices.Sort(having)
+	return having, nil
+}
+
+// hasAny reports whether an entry has a certificate of any of these CAs in PEM.
+func hasAny(entry []byte, cas map[contract.Plane]pki.Authority) bool {
+	for block, rest := pem.Decode(entry); block != nil; block, rest = pem.Decode(rest) {
+		for _, ca := range cas {
+			if bytes.Equal(block.Bytes, ca.Certificate().Raw) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // CALife is a change that limits the life of the CA of a plane.

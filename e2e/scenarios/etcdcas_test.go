@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"bytes"
+	cryptorand "crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -53,6 +54,7 @@ type rotatedCAs struct {
 	mostRestarts int
 	// replacements counts how often both CAs were asked for.
 	replacements int
+	backups      []*etcdv1beta2.EtcdBackup
 }
 
 // then does what comes next unless what was before it has failed.
@@ -141,6 +143,7 @@ func (r *rotatedCAs) replace() {
 	r.step("the application has a certificate of the new CA", func() error {
 		return then(r.etcd.Rotate(r.ctx, "--client-ca", "--peer-ca"), r.untilMoved)
 	})
+	r.backUp()
 	r.alone()
 	r.figure(report.AtMost("both CAs replaced", time.Since(begun).Seconds(), maxForCAs.Seconds(), "s", "from the request until no member trusts the former ones"))
 }
@@ -207,8 +210,31 @@ func (r *rotatedCAs) accepts(member string, plane contract.Plane, ca pki.Authori
 	return err
 }
 
+// backUp copies the cluster.
+func (r *rotatedCAs) backUp() {
+	r.Helper()
+	r.step("backed up", func() error {
+		backup, err := r.etcd.BackUp(r.ctx, "backup-"+strings.ToLower(cryptorand.Text()[:8]))
+		r.backups = append(r.backups, backup)
+		return err
+	})
+}
+
+// hasNoFormer holds that the former CAs are in no Secret of the cluster, its applications and its backups.
+func (r *rotatedCAs) hasNoFormer() {
+	r.Helper()
+	having, err := r.etcd.Having(r.ctx, r.former)
+	r.must(err)
+	if len(having) > 0 {
+		r.Errorf("the former CAs are in Secrets:\n%s", strings.Join(having, "\n"))
+	}
+}
+
 func (r *rotatedCAs) delete() {
 	r.Helper()
+	for _, backup := range r.backups {
+		r.must(r.kube.Delete(r.ctx, backup))
+	}
 	r.must(r.kube.Delete(r.ctx, r.access))
 	r.step("deleted", func() error { return r.etcd.Delete(r.ctx) })
 }
@@ -218,9 +244,16 @@ func etcdCAsReplaced(s *stage) {
 	s.operatorForAccess()
 	for _, version := range []string{etcdBefore, etcdNewest} {
 		r := s.rotatedCAsOf(version)
+		having, err := r.etcd.Having(r.ctx, r.former)
+		r.must(err)
+		if len(having) == 0 {
+			r.Errorf("no Secret has the CAs that sign")
+		}
 		r.replace()
 		r.witness()
 		r.refusesFormer()
+		r.hasNoFormer()
+		r.backUp()
 		r.delete()
 	}
 }

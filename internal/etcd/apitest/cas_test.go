@@ -220,12 +220,12 @@ type turn struct {
 
 func turns() map[string]turn {
 	return map[string]turn{
-		"replaced": {85, 12, (*world).replaceCAs, alone(" v1"), 2},
-		"distrusted": {120, 24, func(w *world) {
+		"replaced": {100, 12, (*world).replaceCAs, alone(" v1"), 2},
+		"distrusted": {130, 24, func(w *world) {
 			w.replaceCAs()
 			w.asksKeys(authority.DistrustAnnotation, authority.DistrustNow)
 		}, alone(" v1"), 2},
-		"renewed": {60, 24, func(w *world) {
+		"renewed": {76, 24, func(w *world) {
 			for _, plane := range contract.Planes() {
 				w.asks(w.clusterNames().CACertSecret(plane), domains.ForceRenewAnnotation, "true")
 			}

@@ -10,7 +10,7 @@ import (
 // rooms are those of every kind of server: a rule of trust or of certificates is changed
 // there once, for all of them.
 func rooms() []string {
-	return []string{"agent", "agent/client", "agent/health", "agent/install", "agent/mount", "agent/process", "agent/server", "agent/status", "authority", "domain", "evidence", "excerpt", "idle", "issuer", "kube", "kube/networkpolicy", "mtls", "pki", "publication", "records", "reports", "rotation", "trust", "unattended", "unattended/controller", "window"}
+	return []string{"agent", "agent/client", "agent/health", "agent/install", "agent/mount", "agent/process", "agent/server", "agent/status", "authority", "domain", "evidence", "excerpt", "idle", "issuer", "kube", "kube/networkpolicy", "mtls", "operate", "pki", "publication", "records", "reports", "rotation", "trust", "unattended", "unattended/controller", "window"}
 }
 
 // foreign are the words of one kind of server.

@@ -122,8 +122,8 @@ func (r Record) Ahead(now time.Time) Forecast {
 			f.Stages = append(f.Stages, w.stage(stage))
 		}
 	}
-	f.Blocked = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), retires), s.Members)
-	f.Afterwards = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), func(b trust.Blocker) bool { return !retires(b) }), s.Members)
+	f.Blocked = Waiting(slices.DeleteFunc(slices.Clone(projection.Blocked), retires), s.Members)
+	f.Afterwards = Waiting(slices.DeleteFunc(slices.Clone(projection.Blocked), func(b trust.Blocker) bool { return !retires(b) }), s.Members)
 	if f.Phase == AuthorityMissing {
 		f.Blocked = unusable(r.Refused)
 	}

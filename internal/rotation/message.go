@@ -179,7 +179,7 @@ func (v *view) waiting(phase Phase) string {
 	}
 	asked := slices.DeleteFunc(slices.Clone(v.plan.Blockers), func(b trust.Blocker) bool { return v.unasked(b) })
 	timed := slices.DeleteFunc(slices.Clone(asked), func(b trust.Blocker) bool { return !givenTime(b) })
-	sentences := grouped(slices.DeleteFunc(asked, givenTime), v.Members)
+	sentences := Waiting(slices.DeleteFunc(asked, givenTime), v.Members)
 	if len(timed) > 0 {
 		sentences = append(sentences, "giving applications time to read the new CA, until "+moment(timed[0].Since.Add(v.Policy.Lead)))
 	}
@@ -204,8 +204,8 @@ type complaint struct {
 	one, several string
 }
 
-// grouped says in one sentence for each guard and complaint who is waited for.
-func grouped(blockers []trust.Blocker, members []trust.Member) []string {
+// Waiting says in one sentence for each guard and complaint who of the members is waited for.
+func Waiting(blockers []trust.Blocker, members []trust.Member) []string {
 	var order []complaint
 	peers, since := map[complaint][]string{}, map[complaint]time.Time{}
 	for _, b := range blockers {

@@ -121,7 +121,7 @@ func (r Record) Status(now time.Time) Status {
 	case AuthorityMissing:
 		out.Blockers = unusable(r.Refused)
 	default:
-		out.Blockers = grouped(slices.DeleteFunc(slices.Clone(plan.Blockers), func(b trust.Blocker) bool {
+		out.Blockers = Waiting(slices.DeleteFunc(slices.Clone(plan.Blockers), func(b trust.Blocker) bool {
 			return b.Guard == trust.GuardCrossUnneeded && len(v.others()) > 0
 		}), s.Members)
 	}

@@ -59,7 +59,7 @@ func TestWhatAGuardSaysFitsOneAndSeveral(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := grouped(c.blockers, members); len(got) != 1 || got[0] != c.want {
+			if got := Waiting(c.blockers, members); len(got) != 1 || got[0] != c.want {
 				t.Errorf("it says %q, want %q", got, c.want)
 			}
 		})

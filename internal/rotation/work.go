@@ -65,7 +65,7 @@ func (w *work) unmeasured() []string {
 // stage puts one stage into words and adds it up. Reloads of one stage run side by
 // side, restarts one after the other.
 func (w *work) stage(in trust.Stage) Stage {
-	out := Stage{After: grouped(in.After, w.start.Members), Steps: make([]Step, 0, len(in.Steps)), Duration: w.wait(in)}
+	out := Stage{After: Waiting(in.After, w.start.Members), Steps: make([]Step, 0, len(in.Steps)), Duration: w.wait(in)}
 	reload, aside := 0.0, true
 	for _, step := range in.Steps {
 		out.Steps = append(out.Steps, Step{

@@ -13,8 +13,10 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/enrollment"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/evidence"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -115,7 +117,7 @@ func (d Decided) Restarts(now time.Time) []Restart {
 	return restarts
 }
 
-// mostNamed is how many of what is waited for a text names.
+// mostNamed is how many applications and backups a text names.
 const mostNamed = 3
 
 // rotating says of which CAs more than one is known to members, and what is waited for; empty when there is none.
@@ -125,13 +127,9 @@ func (d Decided) rotating() string {
 		if decided.Pending == nil && len(decided.Trusted()) < 2 {
 			continue
 		}
-		waits := waitsOf(decided)
-		if more := len(waits) - mostNamed; more > 0 {
-			waits = append(waits[:mostNamed], fmt.Sprintf("%d more", more))
-		}
 		text := fmt.Sprintf("The %s CA is being renewed or replaced.", plane)
-		if len(waits) > 0 {
-			text += " Waiting for: " + strings.Join(waits, "; ") + "."
+		if waits := waitsOf(decided); len(waits) > 0 {
+			text += " It is " + strings.Join(waits, "; ") + "."
 		}
 		texts = append(texts, text)
 	}
@@ -140,12 +138,13 @@ func (d Decided) rotating() string {
 
 // waitsOf is what a plane waits for, each as people say it.
 func waitsOf(decided *domain.Decided) []string {
-	waits := make([]string, 0, len(decided.Plan.Blockers))
-	for _, blocker := range decided.Plan.Blockers {
-		waits = append(waits, blocker.What)
-	}
+	waits := rotation.Waiting(decided.Plan.Blockers, decided.Snapshot.Members)
+	former := make([]string, 0, len(decided.Former()))
 	for _, holder := range decided.Former() {
-		waits = append(waits, string(holder))
+		former = append(former, string(holder))
+	}
+	if len(former) > 0 {
+		waits = append(waits, "waiting for "+excerpt.First(former, mostNamed, ", "))
 	}
 	return waits
 }

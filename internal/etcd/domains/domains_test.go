@@ -2,6 +2,7 @@ package domains_test
 
 import (
 	"crypto/x509"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -141,6 +142,38 @@ func TestCertificatesOfApplicationsAreWaitedForUntilTheyHaveMoved(t *testing.T) 
 			}
 		})
 	}
+}
+
+func TestEachMemberThatARotationWaitsForIsNamed(t *testing.T) {
+	t.Parallel()
+	s := seen(t, operator(t))
+	for i := range 3 {
+		member := s.Members[0]
+		member.Name, member.Witness = fmt.Sprintf("my-cluster-%d", i+1), evidence.Silent
+		s.Members = append(s.Members, member)
+	}
+	secrets := s.Secrets[contract.PeerPlane]
+	secrets.Key.Annotations = map[string]string{domains.ForceReplaceAnnotation: "true"}
+	s.Secrets[contract.PeerPlane] = secrets
+	making := s.Making(contract.PeerPlane)
+	making.Parent = operator(t)
+	key, err := pki.GenerateKey(pki.DefaultCAKey(pki.ECDSA))
+	if err != nil {
+		t.Fatal(err)
+	}
+	making.Key = key
+	decided, err := s.Decide(contract.PeerPlane, making)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Secrets[contract.PeerPlane] = writtenBy(t, s, contract.PeerPlane, decided)
+	says := s.Rotating(domains.Decided{contract.PeerPlane: decide(t, s, contract.PeerPlane)})
+	for _, member := range s.Members[1:] {
+		if !strings.Contains(says, member.Name) {
+			t.Errorf("%s is not named: %s", member.Name, says)
+		}
+	}
+	t.Log(says)
 }
 
 func decide(t *testing.T, s *domains.Seen, plane contract.Plane) *domain.Decided {

@@ -293,6 +293,9 @@ func TestAMemberIsRestartedAloneFromWhenThatIsRecorded(t *testing.T) {
 		"what is recorded is over after two minutes": {
 			restarting(2*time.Minute, onSecond(func(pod *membership.Pod) { pod.Due = membership.Due{} })), record,
 		},
+		"a time to come is none": {
+			restarting(-time.Hour, onSecond(func(pod *membership.Pod) { pod.Due = membership.Due{} })), record,
+		},
 		"it is over in another pod": {
 			restarting(0, func(o *membership.Observed) {
 				*o = changedPod(*o, second, func(pod *membership.Pod) { pod.Due, pod.UID = membership.Due{}, "other" })

@@ -162,14 +162,14 @@ func (o Observed) recordFirst(m Member, record SetRestarting, restart Decision) 
 	return restart
 }
 
-// restartsWithin is how long after it was decided a member is restarted.
+// restartsWithin is how long after it was decided a member is restarted. A time to come is that of another clock, or forged.
 const restartsWithin = 2 * time.Minute
 
 // isRestarting reports whether a member is being restarted, or may be at any time because that was decided.
 func (o Observed) isRestarting(m Member) bool {
 	pod, exists := o.Pods[m.Name]
 	isOver := !exists || pod.UID != m.PodUID || pod.HasLoaded && !o.isOutdated(m) || slices.Contains(o.Blocked, m.Name)
-	return !isOver && !m.RestartingSince.IsZero() && o.Now.Sub(m.RestartingSince) < restartsWithin
+	return !isOver && !m.RestartingSince.IsZero() && o.Now.Sub(m.RestartingSince).Abs() < restartsWithin
 }
 
 // unhealthy says what is wrong with any member, nothing when nothing is. A member without space gets another pod of the same

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -50,32 +51,36 @@ func (k Kafka) ApplyIssuer(ctx context.Context, ca, published string) error {
 // Reissue has cert-manager issue Certificates again, by the condition that cmctl sets for that.
 func (k Kafka) Reissue(ctx context.Context, names ...string) error {
 	for _, name := range names {
-		certificate := k.Of("Certificate", name)
-		if err := k.Kube.Get(ctx, k.Key(name), certificate); err != nil {
-			return fmt.Errorf("reading Certificate %s: %w", name, err)
-		}
-		conditions, _, err := unstructured.NestedSlice(certificate.Object, "status", "conditions")
-		if err != nil {
-			return fmt.Errorf("reading conditions of Certificate %s: %w", name, err)
-		}
-		conditions = slices.DeleteFunc(conditions, func(c any) bool {
-			fields, ok := c.(map[string]any)
-			return ok && fields["type"] == "Issuing"
-		})
-		conditions = append(conditions, map[string]any{
-			"type": "Issuing", "status": string(metav1.ConditionTrue), "reason": "ManuallyTriggered",
-			"message": "A scenario asked for another certificate", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-			"observedGeneration": certificate.GetGeneration(),
-		})
-		err = k.Kube.patchStatus(ctx, certificate, map[string]any{
-			"metadata": map[string]any{"resourceVersion": certificate.GetResourceVersion()},
-			"status":   map[string]any{"conditions": conditions},
-		})
-		if err != nil {
+		// cert-manager writes the same list of conditions.
+		if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return k.reissue(ctx, name) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (k Kafka) reissue(ctx context.Context, name string) error {
+	certificate := k.Of("Certificate", name)
+	if err := k.Kube.Get(ctx, k.Key(name), certificate); err != nil {
+		return fmt.Errorf("reading Certificate %s: %w", name, err)
+	}
+	conditions, _, err := unstructured.NestedSlice(certificate.Object, "status", "conditions")
+	if err != nil {
+		return fmt.Errorf("reading conditions of Certificate %s: %w", name, err)
+	}
+	conditions = slices.DeleteFunc(conditions, func(c any) bool {
+		fields, ok := c.(map[string]any)
+		return ok && fields["type"] == "Issuing"
+	})
+	conditions = append(conditions, map[string]any{
+		"type": "Issuing", "status": string(metav1.ConditionTrue), "reason": "ManuallyTriggered",
+		"message": "A scenario asked for another certificate", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+		"observedGeneration": certificate.GetGeneration(),
+	})
+	return k.Kube.patchStatus(ctx, certificate, map[string]any{
+		"metadata": map[string]any{"resourceVersion": certificate.GetResourceVersion()},
+		"status":   map[string]any{"conditions": conditions},
+	})
 }
 
 // FollowSecrets looks at the Secrets of the cluster's namespace whenever one of them changes, until see has seen enough.

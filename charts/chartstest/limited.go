@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -24,6 +27,7 @@ type Limited struct {
 	role    string
 	rules   []rbacv1.PolicyRule
 	watched sync.Map
+	denied  atomic.Bool
 }
 
 // Limit installs an operator that has no rights until Allow gives it those of a file of config/install, in all namespaces. The
@@ -54,7 +58,7 @@ func Limit(t *testing.T, admin client.Client, config *rest.Config, root, file, n
 		}
 	}
 	l.Config.QPS, l.Config.Impersonate = -1, rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
-	l.Config.Wrap(func(next http.RoundTripper) http.RoundTripper { return shortWatches{next: next, watched: &l.watched} })
+	l.Config.Wrap(func(next http.RoundTripper) http.RoundTripper { return shortWatches{next: next, of: l} })
 	return l
 }
 
@@ -90,23 +94,36 @@ func (l *Limited) Watches(resource string) bool {
 	return is
 }
 
+// Pass has time pass for the operator: a little at each call, and a minute once it was denied something since the call before. In real
+// time its caches ask less and less often.
+func (l *Limited) Pass(clock *clocktesting.FakeClock) {
+	clock.Step(100 * time.Millisecond)
+	if l.denied.Swap(false) {
+		clock.Step(time.Minute)
+	}
+}
+
 type shortWatches struct {
-	next    http.RoundTripper
-	watched *sync.Map
+	next http.RoundTripper
+	of   *Limited
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s shortWatches) RoundTrip(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
-	if !query.Has("watch") {
-		return s.next.RoundTrip(request)
+	isWatch := query.Has("watch")
+	if isWatch {
+		request = request.Clone(request.Context())
+		query.Set("timeoutSeconds", "1")
+		request.URL.RawQuery = query.Encode()
 	}
-	request = request.Clone(request.Context())
-	query.Set("timeoutSeconds", "1")
-	request.URL.RawQuery = query.Encode()
 	response, err := s.next.RoundTrip(request)
-	if err == nil && response.StatusCode == http.StatusOK {
-		s.watched.Store(request.URL.Path[strings.LastIndex(request.URL.Path, "/")+1:], true)
+	switch {
+	case err != nil:
+	case response.StatusCode == http.StatusForbidden:
+		s.of.denied.Store(true)
+	case isWatch && response.StatusCode == http.StatusOK:
+		s.of.watched.Store(request.URL.Path[strings.LastIndex(request.URL.Path, "/")+1:], true)
 	}
 	return response, err
 }

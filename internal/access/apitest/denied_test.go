@@ -42,7 +42,7 @@ func newLimited(t *testing.T, resource string, without ...string) *limited {
 func (l *limited) pass(what string, holds func() bool) {
 	l.t.Helper()
 	l.await(what, func() bool {
-		l.clock.Step(time.Second)
+		l.Pass(l.clock)
 		return holds()
 	})
 }

@@ -145,7 +145,7 @@ func (s *supervised) await(what string, holds wait.ConditionWithContextFunc) {
 func (s *supervised) awaitReady(code int, text string) {
 	s.t.Helper()
 	s.await("/readyz/watches answers "+http.StatusText(code)+text, func(ctx context.Context) (bool, error) {
-		s.clock.Step(time.Second)
+		s.Pass(s.clock)
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/readyz/watches", http.NoBody)
 		if err != nil {
 			return false, err

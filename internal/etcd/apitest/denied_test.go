@@ -41,7 +41,7 @@ func TestAnEtcdAccessWhoseWatchIsDeniedSaysSo(t *testing.T) {
 	becomes := func(reason, message string) {
 		t.Helper()
 		w.eventually("the EtcdAccess is "+reason, func() bool {
-			clock.Step(2 * time.Second)
+			limited.Pass(clock)
 			access := &keyturnv1alpha1.EtcdAccess{}
 			if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: application}, access); err != nil {
 				t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAnEtcdClusterWhoseWatchIsDeniedSaysSoAndStaysReady(t *testing.T) {
 			w, limited, clock := newLimited(t)
 			says := func(text string) func() bool {
 				return func() bool {
-					clock.Step(2 * time.Second)
+					limited.Pass(clock)
 					return w.condition(etcdv1beta2.ConditionReady).Status == metav1.ConditionTrue &&
 						strings.Contains(w.condition(etcdv1beta2.ConditionWatchDenied).Message, text) &&
 						(text == "") == (w.condition(etcdv1beta2.ConditionWatchDenied).Reason == "")

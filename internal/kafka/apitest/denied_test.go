@@ -77,7 +77,7 @@ func (l *limited) runOperator(observer *watches.Observer) {
 func (l *limited) await(what string, holds func() bool) {
 	l.t.Helper()
 	err := wait.PollUntilContextTimeout(l.t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		l.time.Step(time.Second)
+		l.Pass(l.time)
 		return holds(), nil
 	})
 	if err != nil {

@@ -28,7 +28,7 @@ func TestAWatchThatIsDeniedIsAWarningOfEachTopic(t *testing.T) {
 			pass := func(what string, holds func() bool) {
 				t.Helper()
 				w.until(what, func() bool {
-					passing.Step(2 * time.Second)
+					limited.Pass(passing)
 					return holds()
 				})
 			}

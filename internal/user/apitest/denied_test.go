@@ -48,7 +48,7 @@ func newLimited(t *testing.T) *limited {
 func (l *limited) pass(what string, holds func() bool) {
 	l.t.Helper()
 	l.until(what, func() bool {
-		l.time.Step(2 * time.Second)
+		l.Pass(l.time)
 		return holds()
 	})
 }

@@ -1,13 +1,14 @@
 package harness
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,11 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/domains"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/members"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // CAs are those of a cluster, by plane, which sign.
@@ -37,36 +40,50 @@ func (e Etcd) CAs(ctx context.Context) (map[contract.Plane]pki.Authority, error)
 	return cas, nil
 }
 
-// Having are the Secrets of a cluster, of its applications and backups, that have any of these CA certificates, with their entries.
-func (e Etcd) Having(ctx context.Context, cas map[contract.Plane]pki.Authority) ([]string, error) {
-	var having []string
+// Trusting are the Secrets by which members, applications, backups or the operator trust any of these CAs. Those with the keys of CAs
+// keep the former ones.
+func (e Etcd) Trusting(ctx context.Context, cas map[contract.Plane]pki.Authority) ([]string, error) {
+	var trusting []string
 	for _, namespace := range []string{e.Namespace, OperatorNamespace} {
 		var secrets corev1.SecretList
 		if err := e.Kube.List(ctx, &secrets, client.InNamespace(namespace)); err != nil {
 			return nil, fmt.Errorf("listing Secrets in namespace %s: %w", namespace, err)
 		}
 		for i := range secrets.Items {
-			for entry, data := range secrets.Items[i].Data {
-				if hasAny(data, cas) {
-					having = append(having, fmt.Sprintf("%s/%s %s", namespace, secrets.Items[i].Name, entry))
-				}
+			secret := &secrets.Items[i]
+			trusts, err := trustsAny(secret.Data, cas)
+			if err != nil {
+				return nil, fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+			}
+			holdsKeys := slices.ContainsFunc(contract.Planes(), func(plane contract.Plane) bool { return secret.Name == e.names().CAKeySecret(plane) })
+			if trusts && !holdsKeys {
+				trusting = append(trusting, client.ObjectKeyFromObject(secret).String())
 			}
 		}
 	}
-	slices.Sort(having)
-	return having, nil
+	slices.Sort(trusting)
+	return trusting, nil
 }
 
-// hasAny reports whether an entry has a certificate of any of these CAs in PEM.
-func hasAny(entry []byte, cas map[contract.Plane]pki.Authority) bool {
-	for block, rest := pem.Decode(entry); block != nil; block, rest = pem.Decode(rest) {
-		for _, ca := range cas {
-			if bytes.Equal(block.Bytes, ca.Certificate().Raw) {
-				return true
-			}
+// trustsAny reports whether the data of a Secret have a pod trust any of these CAs: by what is published to it, or any certificate.
+func trustsAny(data map[string][]byte, cas map[contract.Plane]pki.Authority) (bool, error) {
+	var trusted []string
+	text, isPublication := data[agent.PublicationKey]
+	if isPublication {
+		published, err := publication.ParsePublication(text)
+		if err != nil {
+			return false, err
+		}
+		trusted = slices.Concat(slices.Collect(maps.Values(published.Trust))...)
+	}
+	for _, entry := range data {
+		for block, rest := pem.Decode(entry); block != nil && !isPublication; block, rest = pem.Decode(rest) {
+			trusted = append(trusted, pki.Fingerprint(sha256.Sum256(block.Bytes)).String())
 		}
 	}
-	return false
+	return slices.ContainsFunc(contract.Planes(), func(plane contract.Plane) bool {
+		return slices.Contains(trusted, pki.FingerprintOf(cas[plane].Certificate()).String())
+	}), nil
 }
 
 // CALife is a change that limits the life of the CA of a plane.

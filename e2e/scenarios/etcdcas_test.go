@@ -144,6 +144,7 @@ func (r *rotatedCAs) replace() {
 		return then(r.etcd.Rotate(r.ctx, "--client-ca", "--peer-ca"), r.untilMoved)
 	})
 	r.backUp()
+	r.forgetBackups()
 	r.alone()
 	r.figure(report.AtMost("both CAs replaced", time.Since(begun).Seconds(), maxForCAs.Seconds(), "s", "from the request until no member trusts the former ones"))
 }
@@ -220,21 +221,34 @@ func (r *rotatedCAs) backUp() {
 	})
 }
 
-// hasNoFormer holds that the former CAs are in no Secret of the cluster, its applications and its backups.
-func (r *rotatedCAs) hasNoFormer() {
-	r.Helper()
-	having, err := r.etcd.Having(r.ctx, r.former)
-	r.must(err)
-	if len(having) > 0 {
-		r.Errorf("the former CAs are in Secrets:\n%s", strings.Join(having, "\n"))
-	}
-}
-
-func (r *rotatedCAs) delete() {
+// forgetBackups deletes the EtcdBackups, and with them what their pods have trusted.
+func (r *rotatedCAs) forgetBackups() {
 	r.Helper()
 	for _, backup := range r.backups {
 		r.must(r.kube.Delete(r.ctx, backup))
 	}
+	r.backups = nil
+}
+
+// trustsNoFormer holds that the former CAs are trusted by no Secret of the cluster, its applications and its backups.
+func (r *rotatedCAs) trustsNoFormer() {
+	r.Helper()
+	var trusting []string
+	r.step("no Secret has a former CA trusted", func() error {
+		err := harness.Poll(r.ctx, func() (isNone bool, err error) {
+			trusting, err = r.etcd.Trusting(r.ctx, r.former)
+			return len(trusting) == 0, err
+		})
+		if err != nil {
+			err = fmt.Errorf("trusted by %s: %w", strings.Join(trusting, ", "), err)
+		}
+		return err
+	})
+}
+
+func (r *rotatedCAs) delete() {
+	r.Helper()
+	r.forgetBackups()
 	r.must(r.kube.Delete(r.ctx, r.access))
 	r.step("deleted", func() error { return r.etcd.Delete(r.ctx) })
 }
@@ -244,16 +258,16 @@ func etcdCAsReplaced(s *stage) {
 	s.operatorForAccess()
 	for _, version := range []string{etcdBefore, etcdNewest} {
 		r := s.rotatedCAsOf(version)
-		having, err := r.etcd.Having(r.ctx, r.former)
+		trusting, err := r.etcd.Trusting(r.ctx, r.former)
 		r.must(err)
-		if len(having) == 0 {
-			r.Errorf("no Secret has the CAs that sign")
+		if len(trusting) < len(r.members) {
+			r.Errorf("the CAs that sign are trusted by %q alone", trusting)
 		}
 		r.replace()
 		r.witness()
 		r.refusesFormer()
-		r.hasNoFormer()
 		r.backUp()
+		r.trustsNoFormer()
 		r.delete()
 	}
 }

@@ -171,7 +171,7 @@ func (w *world) mount(ctx context.Context, m *member, pod *corev1.Pod) error {
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		value := pod.Annotations[key]
 		if key == contract.StartAnnotation {
-			value = w.translator(value).Replace(value)
+			value = strings.NewReplacer(w.localURLs(value)...).Replace(value)
 		}
 		fmt.Fprintf(&lines, "%s=%s\n", key, strconv.Quote(value))
 	}
@@ -270,16 +270,17 @@ func (w *world) local(m *member, home string, command []string) []string {
 		"0.0.0.0:" + port(contract.PeerPort), m.ports[contract.PeerPlane], "0.0.0.0:" + port(contract.ClientPort), m.ports[contract.ClientPlane],
 		loopback + ":" + port(contract.MetricsPort), m.metrics, "0.0.0.0:" + port(contract.ScrapePort), m.scrape, loopback + ":2382", m.http,
 	}
-	replace, named := strings.NewReplacer(pairs...), w.translator(strings.Join(command, " "))
+	// All at once: a free port may begin as one that is replaced.
+	replace := strings.NewReplacer(append(pairs, w.localURLs(strings.Join(command, " "))...)...)
 	local := []string{filepath.Join(home, "etcd")}
 	for _, argument := range command[1:] {
-		local = append(local, replace.Replace(named.Replace(argument)))
+		local = append(local, replace.Replace(argument))
 	}
 	return local
 }
 
-// translator puts the addresses of this machine in the place of the URLs of the members that a text names.
-func (w *world) translator(text string) *strings.Replacer {
+// localURLs are the URLs of the members that a text names, each followed by that on this machine.
+func (w *world) localURLs(text string) []string {
 	var pairs []string
 	for ordinal := range model.MaxMembers {
 		name := w.names.Member(ordinal)
@@ -288,7 +289,7 @@ func (w *world) translator(text string) *strings.Replacer {
 			pairs = append(pairs, w.names.PeerURL(name), "https://"+ports[contract.PeerPlane], w.names.ClientURL(name), "https://"+ports[contract.ClientPlane])
 		}
 	}
-	return strings.NewReplacer(pairs...)
+	return pairs
 }
 
 // tell writes the status of the pod as a kubelet does.

@@ -58,15 +58,21 @@ func (p *pass) renew(ctx context.Context) []error {
 		if pod == nil || string(pod.UID) != member.PodUID || !p.cluster.IsOwned(pod) {
 			continue
 		}
-		err := p.inspect(ctx, pod, "")
-		if err == nil {
-			err = p.sign(ctx, pod, member, pod.Annotations[agent.PublishedAnnotation])
-		}
-		if err != nil {
+		if err := p.renewPod(ctx, pod, member); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	return failed
+}
+
+func (p *pass) renewPod(ctx context.Context, pod *corev1.Pod, member membership.Member) error {
+	if err := p.inspect(ctx, pod, ""); err != nil {
+		return err
+	}
+	if err := checkRoom(pod); err != nil {
+		return err
+	}
+	return p.sign(ctx, pod, member, pod.Annotations[agent.PublishedAnnotation])
 }
 
 // answer brings a pod up to date. One that asks for no certificates only has a role.
@@ -107,9 +113,6 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 
 // sign answers the requests of one pod, to which a revision was published. What is signed is in the ledger before it is in the pod.
 func (p *pass) sign(ctx context.Context, pod *corev1.Pod, member membership.Member, revision string) error {
-	if err := checkRoom(pod); err != nil {
-		return err
-	}
 	exchange := enroll.ExchangeOf(pod.Annotations)
 	outcomes, err := p.decideBoth(pod, member, exchange)
 	if err != nil {

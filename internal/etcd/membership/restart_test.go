@@ -278,7 +278,7 @@ func TestAMemberIsRestartedAloneFromWhenThatIsRecorded(t *testing.T) {
 		act      membership.Act
 	}{
 		"it is recorded before": {asked(due(three(), third), voter(first), voter(second), voter(third)), record},
-		"one that was begun with goes on, the leader, too": {
+		"a restart that was begun is continued, of the leader, too": {
 			restarting(0, func(*membership.Observed) {}), membership.MoveLeader{From: second, To: first, ToID: "id of " + first},
 		},
 		"while nothing tells what it has loaded, no other is": {

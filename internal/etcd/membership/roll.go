@@ -150,7 +150,7 @@ func (o Observed) restart(m Member) Decision {
 }
 
 // recordFirst records that a member is restarted before it is. An operator that has decided that and does not lead any more may do
-// it at any time: another member that serves waits for it.
+// it at any time: meanwhile no other member that serves is restarted.
 func (o Observed) recordFirst(m Member, record SetRestarting, restart Decision) Decision {
 	isOther := func(other Member) bool { return other.Name != m.Name && o.isRestarting(other) }
 	if i := slices.IndexFunc(o.Members, isOther); i >= 0 && o.serves(m) && !o.isUrgent() {

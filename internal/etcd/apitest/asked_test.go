@@ -74,7 +74,7 @@ func TestNoMemberIsStartedAgainBesideOneThatIsAskedAndSilent(t *testing.T) {
 	}
 }
 
-// Of two operators that both take themselves for the leader, the first stops between its decision and its write.
+// Of two operators that act as the leader at the same time, the first stops between its decision and its write.
 func TestNoMemberIsTakenAwayBesideOneThatAnotherOperatorHasDecidedToRestart(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(w *world){

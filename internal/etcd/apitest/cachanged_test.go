@@ -198,6 +198,13 @@ func TestCertificatesAreRenewedByOneCAWhileTheOtherCannotBeUsed(t *testing.T) {
 				if after := w.kept(plane); !reflect.DeepEqual(before, after) {
 					t.Error("what members and the operator trust has changed")
 				}
+				operator, err := pki.FirstCertificate(w.secret(w.private, w.clusterNames().OperatorSecret()).Data[model.OperatorCertEntry])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if isRenewed, want := operator.NotAfter.After(until), plane == contract.PeerPlane; isRenewed != want {
+					t.Errorf("the operator's certificate is renewed: %t, want %t", isRenewed, want)
+				}
 				for _, pod := range w.pods() {
 					for _, of := range contract.Planes() {
 						isRenewed := w.chain(&pod, of)[0].NotAfter.After(until)

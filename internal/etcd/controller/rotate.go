@@ -51,10 +51,10 @@ func (p *pass) rotateCAs(ctx context.Context) (*model.Problem, error) {
 	for _, at := range p.authorities.decided.WakeAt() {
 		p.wakeAt(at)
 	}
-	if problem != nil || p.authorities.decided[contract.ClientPlane] == nil {
+	if client := p.authorities.decided[contract.ClientPlane]; client == nil || len(client.Problems) > 0 {
 		return problem, nil
 	}
-	return nil, p.keepOperator(ctx, operator)
+	return problem, p.keepOperator(ctx, operator)
 }
 
 // decideAndWrite decides about the CA of each plane, and reports whether Secrets were written by that. What is in the way of one CA

@@ -13,15 +13,20 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// sequences are how many random sequences are played, besides the one that is named: in it a CA of a row of cross certificates is
-// given up and known no more, while members still present the row.
-const sequences, forgottenInARow = 150, 3028
+// sequences are how many random sequences are played, besides those that are named.
+const (
+	sequences = 150
+	// In forgottenInARow, a CA of a row of cross certificates is given up and known no more, while members still present the row.
+	forgottenInARow = 3028
+	// In rowIsFull, a sixth CA is given up while members trust only the first, which a row of the longest length leads to.
+	rowIsFull = 979
+)
 
 const mostMembers = 5
 
 func TestMembersAcceptEachOtherWhateverIsAskedForInWhateverOrder(t *testing.T) {
 	t.Parallel()
-	seeds := []uint64{forgottenInARow}
+	seeds := []uint64{forgottenInARow, rowIsFull}
 	for seed := range uint64(sequences) {
 		seeds = append(seeds, seed)
 	}

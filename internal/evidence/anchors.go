@@ -57,7 +57,7 @@ func Known(c Cluster, d Domain) []*x509.Certificate {
 
 // anchors describes the known certificates.
 func (d Domain) anchors(known keyring, c *Cluster) []trust.Anchor {
-	target, vouchers, stored := d.Authority.Target(), known.vouchers(d.Authority.Crosses), d.stored(c.processes())
+	target, vouchers, stored := d.Authority.Target(), c.markPresented(known.vouchers(d.Authority.Crosses)), d.stored(c.processes())
 	ends := map[trust.KeyID]time.Time{}
 	if d.Name == c.Own && c.Policy.Issuance == trust.Offered {
 		ends = c.ended(known)

@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/x509"
 	"slices"
 	"time"
@@ -17,6 +19,8 @@ type voucher struct {
 	subject, issuer trust.KeyID
 	// made is when the newest certificate of the issuer was made.
 	made time.Time
+	// isPresented is true where a process sends a certificate of this subject by this issuer along already.
+	isPresented bool
 }
 
 // vouchers are the unexpired certificates in which one authority vouches for another.
@@ -45,9 +49,9 @@ func (k keyring) of(key trust.KeyID) []*x509.Certificate {
 	})
 }
 
-// way is the longest row of cross certificates from a key, each followed by one for its issuer's key; of
-// several, that through the newest authorities. Peers that trust any of the issuers verify the key's
-// leaves with the row. It is a single row because Java loads only a key store with one unbroken chain.
+// way is the longest row of cross certificates from a key, each followed by one for its issuer's key. Of several, it is the one of
+// which most is presented already, because peers may trust nothing else; then that through the newest authorities. Peers that
+// trust any of the issuers verify the key's leaves with the row. It is one because Java loads only a key store with an unbroken chain.
 func (k keyring) way(from trust.KeyID, through []voucher) []voucher {
 	return k.wayOn([]voucher{}, from, through)
 }
@@ -59,20 +63,43 @@ func (k keyring) wayOn(so []voucher, from trust.KeyID, through []voucher) []vouc
 			continue
 		}
 		way := append([]voucher{v}, k.wayOn(append(slices.Clone(so), v), v.issuer, through)...)
-		if len(way) > len(longest) || len(way) == len(longest) && newer(v, longest[0]) {
+		if len(longest) == 0 || compareWays(way, longest) > 0 {
 			longest = way
 		}
 	}
 	return longest
 }
 
-// newer prefers the younger authority, and of two certificates by one the one that
-// lasts longer.
-func newer(a, b voucher) bool {
-	if !a.made.Equal(b.made) {
-		return a.made.After(b.made)
+// compareWays is positive where the first way is the better one. Of two certificates by one authority, that which lasts longer is.
+func compareWays(a, b []voucher) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(presented(a), presented(b)), a[0].made.Compare(b[0].made), a[0].NotAfter.Compare(b[0].NotAfter))
+}
+
+// presented says how many certificates of a way are presented already.
+func presented(way []voucher) int {
+	count := 0
+	for _, v := range way {
+		if v.isPresented {
+			count++
+		}
 	}
-	return a.NotAfter.After(b.NotAfter)
+	return count
+}
+
+// markPresented marks the vouchers of which processes send one of the same subject and issuer along.
+func (c *Cluster) markPresented(vouchers []voucher) []voucher {
+	for _, n := range c.processes() {
+		for _, sent := range n.Presents[min(1, len(n.Presents)):] {
+			for i := range vouchers {
+				vouchers[i].isPresented = vouchers[i].isPresented || isSameLink(vouchers[i].Certificate, sent)
+			}
+		}
+	}
+	return vouchers
+}
+
+func isSameLink(a, b *x509.Certificate) bool {
+	return KeyID(a) == KeyID(b) && bytes.Equal(a.RawIssuer, b.RawIssuer) && bytes.Equal(a.AuthorityKeyId, b.AuthorityKeyId)
 }
 
 // loops reports whether the row has been at the issuer already.

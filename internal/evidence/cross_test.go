@@ -67,9 +67,7 @@ func (d dynasty) vouchedFor(t *testing.T, distrusted bool, crosses []*x509.Certi
 	w.domain.Authority.Certificate, w.domain.Authority.Pending, w.domain.Authority.Keys = last.Certificate(), nil, d
 	w.domain.Authority.Crosses, w.domain.Authority.Published = crosses, d.certificates()
 	w.domain.Authority.Distrust = distrusted
-	s := w.snapshotOf(evidence.Cluster{Now: now()})
-	i := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(last.Certificate()) })
-	return s.Anchors[i]
+	return anchorOf(t, w.snapshotOf(evidence.Cluster{Now: now()}), last)
 }
 
 func TestWhoVouchesForAnAuthority(t *testing.T) {
@@ -129,6 +127,59 @@ func TestARowIsNoLongerThanVerifiersFollow(t *testing.T) {
 	if anchor := d.vouchedFor(t, false, crosses); len(anchor.Cross) != pki.MaxCrosses {
 		t.Errorf("%d vouch for it, want %d", len(anchor.Cross), pki.MaxCrosses)
 	}
+}
+
+// Peers may have loaded nothing but the first authority, and verify members by that row alone.
+func TestOfTwoRowsThatAreTooLongTheOneThatIsPresentedStays(t *testing.T) {
+	t.Parallel()
+	d := newDynasty(t, pki.MaxCrosses+2)
+	present, givenUp := pki.MaxCrosses, pki.MaxCrosses+1
+	crosses := []*x509.Certificate{d.by(t, givenUp, present), d.by(t, present-1, givenUp)}
+	sent := []*x509.Certificate{leaf(t, d[present])}
+	for i := present; i > 0; i-- {
+		sent = append(sent, d.by(t, i-1, i))
+	}
+	for name, presented := range map[string][]*x509.Certificate{"as they are": sent, "until they were signed again": resigned(t, d, sent)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.domain.Authority.Certificate, w.domain.Authority.Pending, w.domain.Authority.Keys = d[present].Certificate(), nil, d
+			w.domain.Authority.Crosses, w.domain.Authority.Published = append(slices.Clone(crosses), sent[1:]...), d.certificates()
+			w.present(presented...)
+			if anchor := anchorOf(t, w.snapshot(), d[present]); !vouch(anchor, d.keys(0)...) {
+				t.Errorf("vouched for by %+v, want the first among them", anchor.Cross)
+			}
+			w.present(leaf(t, d[present]))
+			if anchor := anchorOf(t, w.snapshot(), d[present]); !vouch(anchor, d.keys(givenUp)...) {
+				t.Errorf("vouched for by %+v where none is presented, want the newest among them", anchor.Cross)
+			}
+		})
+	}
+}
+
+// resigned are the certificates of a chain with each cross certificate signed once more.
+func resigned(t *testing.T, d dynasty, chain []*x509.Certificate) []*x509.Certificate {
+	t.Helper()
+	again := chain[:1:1]
+	for i := len(chain) - 1; i > 0; i-- {
+		again = append(again, d.by(t, i-1, i))
+	}
+	return again
+}
+
+func vouch(anchor trust.Anchor, keys ...trust.KeyID) bool {
+	return !slices.ContainsFunc(keys, func(key trust.KeyID) bool {
+		return !slices.ContainsFunc(anchor.Cross, func(c trust.Cross) bool { return c.Issuer == key })
+	})
+}
+
+func anchorOf(t *testing.T, s trust.Snapshot, ca pki.Authority) trust.Anchor {
+	t.Helper()
+	i := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(ca.Certificate()) })
+	if i < 0 {
+		t.Fatalf("%s is not among the anchors", ca.Certificate().Subject)
+	}
+	return s.Anchors[i]
 }
 
 func TestWhatIsSentAlongIsARowAndIsReadAsOne(t *testing.T) {

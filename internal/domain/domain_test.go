@@ -179,16 +179,16 @@ func (w *world) names() []string { return slices.Sorted(maps.Keys(w.members)) }
 // node is the member as a domain sees it. It trusts and presents in its other domains, too.
 func (m *member) node(name string, own publication.Domain) evidence.Node {
 	node := evidence.Node{
-		Name: name, Published: m.published, Presents: m.chains[own], Given: m.given, Witness: evidence.Reported, Since: m.changed,
+		Name: name, Published: m.published, Presents: m.chains[own], Given: m.given, State: evidence.Running, Since: m.changed,
 		Report: publication.Report{
 			Revision: m.revision, Mounted: &m.mounted, Roles: map[publication.Role]publication.RoleReport{}, Certificates: map[string][]byte{},
 		},
 	}
 	switch {
 	case m.isComing:
-		node.Witness = evidence.NoProcess
+		node.State = evidence.Absent
 	case m.isSilent:
-		node.Witness = evidence.Silent
+		node.State = evidence.Unknown
 	}
 	for _, of := range slices.Sorted(maps.Keys(m.trusted)) {
 		store := publication.Store{Role: publication.Role(of), Identity: string(of), Trust: of}

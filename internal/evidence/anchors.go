@@ -156,10 +156,10 @@ func (d Domain) stored(nodes []Node) map[trust.AnchorID]trust.State {
 // outgoing authority too while its Secrets keep it, if its leaves cannot be counted or no node reports. An
 // authority that replaced others did so because every node had come to trust it.
 func (d Domain) standIn(states map[trust.AnchorID]trust.State, nodes []Node) {
-	is := func(w Witness) bool {
-		return slices.ContainsFunc(nodes, func(n Node) bool { return n.Witness == w })
+	is := func(w ProcessState) bool {
+		return slices.ContainsFunc(nodes, func(n Node) bool { return n.State == w })
 	}
-	mute := is(Silent) && !is(Reported)
+	mute := is(Unknown) && !is(Running)
 	say := func(cert *x509.Certificate, state trust.State) {
 		if _, stored := states[AnchorID(cert)]; !stored && !d.compromised(KeyID(cert)) {
 			states[AnchorID(cert)] = state

@@ -27,9 +27,9 @@ type Companion struct {
 type Pod struct {
 	Name string
 	// Given are the anchors that its pins and notes say it was given, as of a Node.
-	Given   map[publication.Domain][]string
-	Witness Witness
-	// Report counts when Witness is Reported.
+	Given map[publication.Domain][]string
+	State ProcessState
+	// Report counts when State is Running.
 	Report publication.Report
 	// Since is when the pod began to be as it is.
 	Since time.Time
@@ -52,13 +52,13 @@ func (c *Cluster) member(of *Companion, known keyring, lost map[string]bool) tru
 func (c *Companion) processes(agents Role) []Node {
 	pods := c.Pods
 	if len(pods) == 0 {
-		pods = []Pod{{Name: "pods", Witness: NoProcess}}
+		pods = []Pod{{Name: "pods", State: Absent}}
 	}
 	nodes := make([]Node, 0, len(pods))
 	for i := range pods {
 		nodes = append(nodes, Node{
 			Name: pods[i].Name, Roles: []Role{agents}, Published: c.Published, Presents: c.Presents,
-			Given: pods[i].Given, Witness: pods[i].Witness, Report: pods[i].Report, Since: pods[i].Since,
+			Given: pods[i].Given, State: pods[i].State, Report: pods[i].Report, Since: pods[i].Since,
 		})
 	}
 	return nodes

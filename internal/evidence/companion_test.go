@@ -16,7 +16,7 @@ import (
 func companionOf(w *world) evidence.Companion {
 	return evidence.Companion{
 		Name: "my-exporter", Published: w.node.Published, Presents: w.node.Presents,
-		Pods: []evidence.Pod{{Name: "my-exporter-x", Witness: evidence.Reported, Report: w.node.Report, Since: w.node.Since}},
+		Pods: []evidence.Pod{{Name: "my-exporter-x", State: evidence.Running, Report: w.node.Report, Since: w.node.Since}},
 	}
 }
 
@@ -38,7 +38,7 @@ func TestEachPodOfACompanionIsARole(t *testing.T) {
 	w := newWorld(t)
 	c := companionOf(w)
 	c.Restarts = true
-	c.Pods = append(c.Pods, evidence.Pod{Name: "my-exporter-y", Witness: evidence.Silent}, evidence.Pod{Name: "my-exporter-z", Witness: evidence.NoProcess})
+	c.Pods = append(c.Pods, evidence.Pod{Name: "my-exporter-y", State: evidence.Unknown}, evidence.Pod{Name: "my-exporter-z", State: evidence.Absent})
 
 	m, found := companionIn(snapshotWith(w, c))
 

@@ -12,17 +12,17 @@ import (
 // OperatorMember is the operator among the members of the cluster CA's domain.
 const OperatorMember trust.MemberID = "cluster-operator"
 
-// Witness says what is known of the process of a node.
-type Witness uint8
+// ProcessState says what is known of the process of a node.
+type ProcessState uint8
 
-// The kinds of witness.
+// The states of a process.
 const (
-	// Silent: a process may exist, and it is unknown what it has loaded.
-	Silent Witness = iota
-	// NoProcess: there is proven to be none.
-	NoProcess
-	// Reported: its agent has said what it has loaded.
-	Reported
+	// Unknown: a process may exist, and it is unknown what it has loaded.
+	Unknown ProcessState = iota
+	// Absent: there is proven to be none.
+	Absent
+	// Running: its agent has said what it has loaded.
+	Running
 )
 
 // Node is one node of the cluster, present or coming.
@@ -37,11 +37,11 @@ type Node struct {
 	Presents []*x509.Certificate
 	// Given are the anchors that the pins and notes on its pod say it was given at any
 	// time, by domain: fingerprints, the SHA-256 of the DER in lower-case hex.
-	Given   map[publication.Domain][]string
-	Witness Witness
+	Given map[publication.Domain][]string
+	State ProcessState
 	// Leaving is true while the node is being removed: its Secret stays as it is.
 	Leaving bool
-	// Report counts when Witness is Reported.
+	// Report counts when State is Running.
 	Report publication.Report
 	// Since is when the node began to be as it is.
 	Since time.Time

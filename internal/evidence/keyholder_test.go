@@ -35,7 +35,7 @@ func newMember(t *testing.T) *member {
 	anchor := m.ca.Certificate()
 	plane := trust.Plane{Name: "peer", Trust: trust.AtStart, Prompt: true, Keeper: "the server"}
 	m.node = evidence.Node{
-		Name: "my-0", Witness: evidence.Reported, Since: now().Add(-time.Hour), Presents: []*x509.Certificate{leaf(t, m.ca)},
+		Name: "my-0", State: evidence.Running, Since: now().Add(-time.Hour), Presents: []*x509.Certificate{leaf(t, m.ca)},
 		Published: publication.Publication{Revision: 2, Trust: map[publication.Role][]string{peerRole: {id(anchor)}}},
 		Roles: []evidence.Role{
 			{Store: publication.Store{Role: peerRole, Identity: publication.NodeIdentity, Trust: peers}, Plane: plane, Always: true},

@@ -11,7 +11,7 @@ import (
 // While a process is silent nothing is lost.
 func (c *Cluster) lost(domain publication.Domain, known keyring) map[string]bool {
 	processes := c.processes()
-	if slices.ContainsFunc(processes, func(n Node) bool { return n.Witness == Silent }) {
+	if slices.ContainsFunc(processes, func(n Node) bool { return n.State == Unknown }) {
 		return nil
 	}
 	missing := c.provenance(domain)
@@ -29,7 +29,7 @@ func (c *Cluster) lost(domain publication.Domain, known keyring) map[string]bool
 // names are the anchors that a process says to trust, to have mounted, or to be loading,
 // whether it brings their certificates or not.
 func (n *Node) names() []string {
-	if n.Witness != Reported {
+	if n.State != Running {
 		return nil
 	}
 	var all []string

@@ -25,10 +25,10 @@ func TestAnAnchorThatNobodyHasAnyMoreIsNoLongerGivenToAnybody(t *testing.T) {
 		keeps  bool
 	}{
 		"everybody has said what it has":        {},
-		"nothing runs that could have it":       {change: func(w *world) { w.node.Witness, w.node.Report = evidence.NoProcess, publication.Report{} }},
+		"nothing runs that could have it":       {change: func(w *world) { w.node.State, w.node.Report = evidence.Absent, publication.Report{} }},
 		"the node is between two mounts":        {change: func(w *world) { w.node.Report.Mounted = nil }},
-		"somebody is silent":                    {others: []evidence.Node{{Name: "my-dual-1", Witness: evidence.Silent}}, keeps: true},
-		"the node is silent":                    {change: func(w *world) { w.node.Witness = evidence.Silent }, keeps: true},
+		"somebody is silent":                    {others: []evidence.Node{{Name: "my-dual-1", State: evidence.Unknown}}, keeps: true},
+		"the node is silent":                    {change: func(w *world) { w.node.State = evidence.Unknown }, keeps: true},
 		"the node says to have mounted it":      {change: func(w *world) { w.node.Report.Mounted = &w.node.Published }, keeps: true},
 		"the node may still load it":            {change: func(w *world) { w.node.Report.Loading = []publication.Publication{w.node.Published} }, keeps: true},
 		"the node trusts it and brings no more": {change: func(w *world) { w.trusts(contract.ReplicationListener, vanished) }, keeps: true},
@@ -77,7 +77,7 @@ func TestAnAuthorityThatHasTakenTheFirstPlaceSignsWhileNobodySaysWhatNodesTrust(
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.node.Witness, w.node.Published, w.node.Presents = evidence.Silent, publication.Publication{}, nil
+			w.node.State, w.node.Published, w.node.Presents = evidence.Unknown, publication.Publication{}, nil
 			w.domain.Stored = nil
 			w.domain.Authority = authority.Decision{
 				Authority: w.incoming, Certificate: w.incoming.Certificate(), Keys: []pki.Authority{w.incoming, w.outgoing},

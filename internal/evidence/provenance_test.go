@@ -115,7 +115,7 @@ func TestAStrangerInTheTrustedCertsSecretIsNoAnchor(t *testing.T) {
 		known  bool
 	}{
 		"nobody knows it":                          {change: func(*world) {}},
-		"somebody silent might have been given it": {change: func(w *world) { w.node.Witness = evidence.Silent }},
+		"somebody silent might have been given it": {change: func(w *world) { w.node.State = evidence.Unknown }},
 		"an agent claims that it was given it":     {change: func(w *world) { w.claim(contract.ReplicationListener, stranger) }},
 		"applications read it": {
 			change: func(w *world) { w.domain.Authority.Published = append(w.domain.Authority.Published, stranger) }, known: true,

@@ -142,11 +142,11 @@ func (v view) mountable(fingerprints []string) []trust.AnchorID {
 func (v view) evidence(role Role) trust.Evidence {
 	e := trust.Evidence{Since: v.Since}
 	switch {
-	case v.Witness == NoProcess:
+	case v.State == Absent:
 		e.Process = trust.ProcessNone
-	case v.Witness == Reported && v.Report.Mounted != nil:
+	case v.State == Running && v.Report.Mounted != nil:
 		v.testify(&e, role)
-	case v.Witness == Reported, v.Witness == Silent:
+	case v.State == Running, v.State == Unknown:
 		// While the mounts are between two states it is unknown what a start would find.
 	}
 	return e

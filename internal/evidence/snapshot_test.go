@@ -199,8 +199,8 @@ func TestEvidence(t *testing.T) {
 		want   trust.Process
 	}{
 		"a server that runs":                      {role: contract.ReplicationListener, want: trust.ProcessRunning},
-		"silence proves nothing":                  {func(w *world) { w.node.Witness = evidence.Silent }, contract.ReplicationListener, trust.ProcessUnknown},
-		"no pod is no process":                    {func(w *world) { w.node.Witness = evidence.NoProcess }, contract.ReplicationListener, trust.ProcessNone},
+		"silence proves nothing":                  {func(w *world) { w.node.State = evidence.Unknown }, contract.ReplicationListener, trust.ProcessUnknown},
+		"no pod is no process":                    {func(w *world) { w.node.State = evidence.Absent }, contract.ReplicationListener, trust.ProcessNone},
 		"a server that has not started":           {func(w *world) { delete(w.node.Report.Roles, contract.ReplicationListener) }, contract.ReplicationListener, trust.ProcessNone},
 		"mounts between two states":               {func(w *world) { w.node.Report.Mounted = nil }, contract.ReplicationListener, trust.ProcessUnknown},
 		"the agent's own server is one":           {role: publication.AgentRole, want: trust.ProcessRunning},

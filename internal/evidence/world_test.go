@@ -48,7 +48,7 @@ func newWorld(tb testing.TB) *world {
 		Stored: []authority.Anchor{{Certificate: w.outgoing.Certificate(), State: trust.InUseAll}},
 	}
 	w.node = evidence.Node{
-		Name: "my-dual-0", Roles: roles.Of(stores(), stores()), Witness: evidence.Reported, Since: now().Add(-time.Hour),
+		Name: "my-dual-0", Roles: roles.Of(stores(), stores()), State: evidence.Running, Since: now().Add(-time.Hour),
 	}
 	w.present(leaf(tb, w.outgoing))
 	w.publish(3, id(w.outgoing.Certificate()))

@@ -211,15 +211,15 @@ func (p *pass) seenOfCAs() *domains.Seen {
 		}
 		each := domains.Member{Name: member.Name, Published: p.publishedTo(member.Name, known), IsLeaving: member.IsLeaving}
 		if pod == nil {
-			each.Witness = evidence.NoProcess
+			each.State = evidence.Absent
 		} else {
 			each.Given, each.Chains = givenTo(pod), p.chainsOf(pod)
-			each.Witness, each.Report, each.Since = p.witness(member, latest)
+			each.State, each.Report, each.Since = p.processState(member, latest)
 		}
 		seen.Members = append(seen.Members, each)
 	}
 	for _, name := range p.coming {
-		seen.Members = append(seen.Members, domains.Member{Name: name, Published: p.publishedTo(name, known), Witness: evidence.NoProcess})
+		seen.Members = append(seen.Members, domains.Member{Name: name, Published: p.publishedTo(name, known), State: evidence.Absent})
 	}
 	return seen
 }
@@ -261,19 +261,19 @@ func (p *pass) chainsOf(pod *corev1.Pod) map[contract.Plane][]*x509.Certificate 
 	return chains
 }
 
-// witness is what is known of the etcd of a member, and since when.
-func (p *pass) witness(member membership.Member, latest map[types.UID]reports.Report[publication.Report]) (evidence.Witness, publication.Report, time.Time) {
+// processState is what is known of the etcd of a member, and since when.
+func (p *pass) processState(member membership.Member, latest map[types.UID]reports.Report[publication.Report]) (evidence.ProcessState, publication.Report, time.Time) {
 	pod := p.pods[member.Name]
 	known, isPolled := latest[pod.UID]
 	switch {
 	case hasEnded(pod), !hasAnswer(pod) && !p.ledger.issued.HasPod(string(pod.UID)): // etcd does not start without certificates
-		return evidence.NoProcess, publication.Report{}, pod.CreationTimestamp.Time
+		return evidence.Absent, publication.Report{}, pod.CreationTimestamp.Time
 	case isPolled && known.Answer != nil:
-		return evidence.Reported, *known.Answer, known.Since
+		return evidence.Running, *known.Answer, known.Since
 	case isPolled:
-		return evidence.Silent, publication.Report{}, known.Since
+		return evidence.Unknown, publication.Report{}, known.Since
 	default:
-		return evidence.Silent, publication.Report{}, pod.CreationTimestamp.Time
+		return evidence.Unknown, publication.Report{}, pod.CreationTimestamp.Time
 	}
 }
 

@@ -47,7 +47,7 @@ func seen(t *testing.T, parent pki.Authority) *domains.Seen {
 	s := &domains.Seen{Cluster: cluster(), Secrets: map[contract.Plane]domains.Secrets{}, Ledger: enroll.Ledger{}, Clients: map[string]string{"uid-1": "EtcdAccess shop/my-app"}, Now: noon().Add(time.Hour)}
 	member := domains.Member{
 		Name: "my-cluster-0", Published: publication.Publication{Revision: 1, Trust: map[publication.Role][]string{}},
-		Given: publication.Given{}, Chains: map[contract.Plane][]*x509.Certificate{}, Witness: evidence.NoProcess,
+		Given: publication.Given{}, Chains: map[contract.Plane][]*x509.Certificate{}, State: evidence.Absent,
 	}
 	for _, plane := range contract.Planes() {
 		key, err := pki.GenerateKey(pki.DefaultCAKey(pki.ECDSA))
@@ -149,7 +149,7 @@ func TestEachMemberThatARotationWaitsForIsNamed(t *testing.T) {
 	s := seen(t, operator(t))
 	for i := range 3 {
 		member := s.Members[0]
-		member.Name, member.Witness = fmt.Sprintf("my-cluster-%d", i+1), evidence.Silent
+		member.Name, member.State = fmt.Sprintf("my-cluster-%d", i+1), evidence.Unknown
 		s.Members = append(s.Members, member)
 	}
 	secrets := s.Secrets[contract.PeerPlane]

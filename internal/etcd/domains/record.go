@@ -34,10 +34,10 @@ func (s *Seen) Record(plane contract.Plane, decided *domain.Decided) rotation.Re
 // facts tell people how far a member is.
 func (m *Member) facts(plane contract.Plane) rotation.MemberFacts {
 	facts := rotation.MemberFacts{Published: m.Published.Revision}
-	switch m.Witness {
-	case evidence.Silent:
+	switch m.State {
+	case evidence.Unknown:
 		facts.Trouble = "its agent does not answer"
-	case evidence.Reported:
+	case evidence.Running:
 		facts.Loaded, facts.StartedAt = m.Report.Revision, m.Report.StartedAt
 		if m.Report.Mounted != nil {
 			facts.Mounted = m.Report.Mounted.Revision

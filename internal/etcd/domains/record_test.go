@@ -109,7 +109,7 @@ func TestMessagesNameTheSecretsOfEtcd(t *testing.T) {
 func TestHowLongAPublicationTookIsMeasuredOnce(t *testing.T) {
 	t.Parallel()
 	published := publication.Publication{Revision: 2, PublishedAt: noon()}
-	member := domains.Member{Name: "my-cluster-0", Published: published, Witness: evidence.Reported, Report: publication.Report{Mounted: &published}}
+	member := domains.Member{Name: "my-cluster-0", Published: published, State: evidence.Running, Report: publication.Report{Mounted: &published}}
 	for name, test := range map[string]struct {
 		before, mounted int64
 		isNew           bool

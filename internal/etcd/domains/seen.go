@@ -53,9 +53,9 @@ type Member struct {
 	Given     publication.Given
 	// Chains are what it was issued last, by plane, each leaf first.
 	Chains map[contract.Plane][]*x509.Certificate
-	// Witness says what is known of its etcd, Report is the latest report of its agent if there is one, and Since when that
+	// State says what is known of its etcd, Report is the latest report of its agent if there is one, and Since when that
 	// became so.
-	Witness   evidence.Witness
+	State     evidence.ProcessState
 	Report    publication.Report
 	Since     time.Time
 	IsLeaving bool
@@ -127,7 +127,7 @@ func (s *Seen) cluster(plane contract.Plane) evidence.Cluster {
 func (m *Member) node(own contract.Plane) evidence.Node {
 	node := evidence.Node{
 		Name: m.Name, Published: toAgent(m.Published), Presents: m.Chains[own], Given: m.Given,
-		Witness: m.Witness, Report: m.Report, Since: m.since(), Leaving: m.IsLeaving,
+		State: m.State, Report: m.Report, Since: m.since(), Leaving: m.IsLeaving,
 	}
 	for _, plane := range contract.Planes() {
 		node.Roles = append(node.Roles, roleOf(plane, own))
@@ -144,7 +144,7 @@ func (m *Member) node(own contract.Plane) evidence.Node {
 func (m *Member) since() time.Time {
 	at := m.Published.PublishedAt
 	isMounted := m.Report.Mounted != nil && m.Report.Mounted.Revision == m.Published.Revision
-	if m.Witness == evidence.Reported && (!isMounted || at.After(m.Since)) && !at.IsZero() {
+	if m.State == evidence.Running && (!isMounted || at.After(m.Since)) && !at.IsZero() {
 		return at
 	}
 	return m.Since

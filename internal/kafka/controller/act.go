@@ -59,7 +59,7 @@ func (r *Reconciler) act(ctx context.Context, c *applied) (outcome, error) {
 		return result, nil
 	}
 	switch err := r.carryOut(ctx, c, seen, decided); {
-	case errors.Is(err, errUnheard):
+	case errors.Is(err, errUnpolled):
 		result.disrupted, result.again = disrupted(seen.snapshot, rollout.Decision{}), seen.asked.again
 		return result, nil
 	case err != nil:
@@ -266,8 +266,8 @@ func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
 	if err := r.readPods(ctx, c.observation, r.livePods); err != nil {
 		return sight{}, err
 	}
-	r.recall(c.polled)
-	said := r.surveyOf(c.observation, r.aboutDisruption(c.decided)...)
+	r.takeReports(c.polled)
+	answers := r.surveyOf(c.observation, r.aboutDisruption(c.decided)...)
 	reasons, err := r.freshReasons(ctx, c)
 	if err != nil {
 		return sight{}, err
@@ -275,8 +275,8 @@ func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
 	snapshot := rollout.Snapshot{
 		Now:        c.now,
 		Disruption: record.planned(),
-		Quorum:     said.Quorum,
-		Partitions: said.Partitions,
+		Quorum:     answers.Quorum,
+		Partitions: answers.Partitions,
 	}
 	for _, node := range c.allNodes() {
 		if _, issued := c.nodes[node.Pod]; !issued && !c.exists(node) {
@@ -288,15 +288,15 @@ func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
 			Pod: c.rolled(node.Pod), Reasons: reasons[node.Pod], Removal: c.removalOf(node),
 		}
 		if isUp(entry.Pod.State) {
-			entry.Server = said.Servers[node.Pod]
+			entry.Server = answers.Servers[node.Pod]
 		}
 		snapshot.Nodes = append(snapshot.Nodes, entry)
 	}
-	return sight{snapshot, record, said}, nil
+	return sight{snapshot, record, answers}, nil
 }
 
 // freshReasons says again why pods are to be restarted, from what is written now and
-// what has just been heard. It fails with errOvertaken when the reconcile has to start over
+// what has just been reported. It fails with errOvertaken when the reconcile has to start over
 // for that.
 func (r *Reconciler) freshReasons(ctx context.Context, c *applied) (map[string][]rollout.Reason, error) {
 	if err := r.stillAsked(ctx, c.observation); err != nil {

@@ -80,7 +80,7 @@ func (c *decided) claimed(member string) string {
 	for pod := range c.peers() {
 		at, accompanies := c.companionOf(pod)
 		if pod == member || accompanies && at.Member() == member {
-			subjects = append(subjects, c.unknownTo(c.heard[pod].report)...)
+			subjects = append(subjects, c.unknownTo(c.reports[pod].report)...)
 		}
 	}
 	if len(subjects) == 0 {
@@ -95,14 +95,14 @@ func (c *decided) claimed(member string) string {
 func (c *decided) unknownTo(report publication.Report) []string {
 	known := slices.Concat(c.clusterCA.Known, c.clientsCA.Known)
 	var subjects []string
-	for role, said := range report.Roles {
-		for _, fingerprint := range said.Trusts {
+	for role, reported := range report.Roles {
+		for _, fingerprint := range reported.Trusts {
 			cert, err := pki.CertificateOf(report.Certificates[fingerprint])
 			if err == nil && !slices.ContainsFunc(known, cert.Equal) {
 				subjects = append(subjects, fmt.Sprintf("%.*q (%s)", longestSubject, cert.Subject, pki.FingerprintOf(cert).Short()))
 			}
 		}
-		leaf, err := pki.CertificateOf(report.Certificates[said.Presents])
+		leaf, err := pki.CertificateOf(report.Certificates[reported.Presents])
 		signs := func(ca *x509.Certificate) bool { return pki.SignedBy(leaf, ca) }
 		if _, custom := c.custom[role]; err == nil && !custom && !slices.ContainsFunc(known, signs) {
 			subjects = append(subjects, fmt.Sprintf("%.*q", longestSubject, leaf.Issuer))

@@ -138,8 +138,8 @@ func TestAnEntryThatIsTooLongIsRefusedByName(t *testing.T) {
 		t.Fatalf("error %v, want what is wrong with both entries", err)
 	}
 	for i, entry := range []string{"tls.crt", "tls.key"} {
-		if said := invalid.Problems[i].String(); !strings.Contains(said, "Secret mine (listener tls)") || !strings.Contains(said, entry+": the text has 307200 bytes: at most 262144 are read") {
-			t.Errorf("it says %q", said)
+		if reported := invalid.Problems[i].String(); !strings.Contains(reported, "Secret mine (listener tls)") || !strings.Contains(reported, entry+": the text has 307200 bytes: at most 262144 are read") {
+			t.Errorf("it says %q", reported)
 		}
 	}
 }

@@ -193,7 +193,7 @@ func (r *Reconciler) forgetRemoved(ctx context.Context, c *decided, seen sight) 
 		}
 	}
 	if !seen.snapshot.Partitions.Known {
-		return errUnheard // brokers that do not answer are not waited for
+		return errUnpolled // brokers that do not answer are not waited for
 	}
 	kafka, err := r.options.Connector.Admin(c.access())
 	if err != nil {

@@ -197,10 +197,10 @@ func (at accompanying) evidence(c *polled) evidence.Companion {
 		Published: c.published(at.Secret), Presents: c.presents(at.Secret, at.certKey()),
 	}
 	for _, pod := range at.pods {
-		said := c.heard[pod.Name]
+		reported := c.reports[pod.Name]
 		entry.Pods = append(entry.Pods, evidence.Pod{
 			Name: pod.Name, Given: givenTo(pod, companion.Stores()),
-			Witness: witnessOf(pod, said), Report: said.report, Since: said.sinceGiven(entry.Published, c.now),
+			State: processStateOf(pod, reported), Report: reported.report, Since: reported.waitingSince(entry.Published, c.now),
 		})
 	}
 	return entry
@@ -390,9 +390,9 @@ func (c *applied) mustRestart(at accompanying, published, pinned publication.Pub
 		return false
 	}
 	return slices.ContainsFunc(at.pods, func(pod *corev1.Pod) bool {
-		said := c.heard[pod.Name]
-		byRestart := published.Loading == publication.LoadByRestart || c.refused(said.report, published)
-		return said.known && byRestart && len(rollout.LoadReasons(published, companion.Stores(), said.report)) > 0
+		reported := c.reports[pod.Name]
+		byRestart := published.Loading == publication.LoadByRestart || c.refused(reported.report, published)
+		return reported.known && byRestart && len(rollout.LoadReasons(published, companion.Stores(), reported.report)) > 0
 	})
 }
 
@@ -456,16 +456,16 @@ func (c *polled) factsOfCompanion(at accompanying) rotation.MemberFacts {
 		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(chain[0]).String(), chain[0].NotAfter
 	}
 	for i, pod := range at.pods {
-		said := c.heard[pod.Name]
+		reported := c.reports[pod.Name]
 		switch {
-		case !said.known:
+		case !reported.known:
 			facts.Loaded, facts.Mounted, facts.Trouble = 0, 0, pod.Name+" does not answer"
 			return facts
-		case i == 0 || said.report.Revision < facts.Loaded:
-			facts.Loaded, facts.StartedAt, facts.Trouble = said.report.Revision, said.report.StartedAt, said.report.Reload.Failure
+		case i == 0 || reported.report.Revision < facts.Loaded:
+			facts.Loaded, facts.StartedAt, facts.Trouble = reported.report.Revision, reported.report.StartedAt, reported.report.Reload.Failure
 			facts.Mounted = 0
-			if said.report.Mounted != nil {
-				facts.Mounted = said.report.Mounted.Revision
+			if reported.report.Mounted != nil {
+				facts.Mounted = reported.report.Mounted.Revision
 			}
 		}
 	}

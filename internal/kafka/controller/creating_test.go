@@ -13,7 +13,7 @@ import (
 // meanwhile does not end its creation: no broker has ever told its metadata version.
 func TestACorrectedMistakeDoesNotEndTheCreationOfACluster(t *testing.T) {
 	t.Parallel()
-	for name, said := range map[string]condition.Condition{
+	for name, reported := range map[string]condition.Condition{
 		"a mistake was corrected": {Type: condition.NotReady, Status: condition.True, Reason: "InvalidResourceException"},
 		"the API server failed":   {Type: condition.NotReady, Status: condition.True, Reason: reasonFailed},
 		"it was paused":           {Type: condition.ReconciliationPaused, Status: condition.True, Reason: reasonPaused},
@@ -22,7 +22,7 @@ func TestACorrectedMistakeDoesNotEndTheCreationOfACluster(t *testing.T) {
 			t.Parallel()
 			kafka := smallKafka()
 			kafka.Status.OperatorLastSuccessfulVersion = "0.1.0"
-			kafka.Status.Conditions = []condition.Condition{said}
+			kafka.Status.Conditions = []condition.Condition{reported}
 			c := clusterOf(kafka, map[string]*corev1.Pod{})
 			if got := c.unready(outcome{}).reason; got != reasonCreating {
 				t.Errorf("reason %s, want %s", got, reasonCreating)

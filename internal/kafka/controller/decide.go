@@ -36,7 +36,7 @@ func (r *Reconciler) decide(ctx context.Context, c *decided) error {
 	if err := c.decideDomains(problems); err != nil {
 		return err
 	}
-	if err := r.hear(c); err != nil {
+	if err := r.trackAgents(c); err != nil {
 		return err
 	}
 	return r.checkTopics(c)
@@ -67,7 +67,7 @@ func (r *Reconciler) decideAuthorities(ctx context.Context, c *decided) ([]autho
 			return nil, err
 		}
 	}
-	r.recall(c.polled)
+	r.takeReports(c.polled)
 	problems, err := r.decideCAs(c)
 	if err != nil || isLost || !c.trustMoves() {
 		return problems, err
@@ -75,7 +75,7 @@ func (r *Reconciler) decideAuthorities(ctx context.Context, c *decided) ([]autho
 	if err := r.readPods(ctx, c.observation, r.livePods); err != nil {
 		return nil, err
 	}
-	r.recall(c.polled)
+	r.takeReports(c.polled)
 	return problems, nil
 }
 

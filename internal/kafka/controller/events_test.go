@@ -307,7 +307,7 @@ func TestAgentsThatCannotBeReadAndThoseThatAreSilentAreToldApart(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
 	c := clusterOf(smallKafka(), nil)
-	c.heard = map[string]testimony{"my-dual-1": {unreadable: "it answers too much"}, "my-dual-3": {unreadable: "it answers too much"}}
+	c.reports = map[string]agentReport{"my-dual-1": {unreadable: "it answers too much"}, "my-dual-3": {unreadable: "it answers too much"}}
 	for _, look := range []struct {
 		silent []string
 		events int

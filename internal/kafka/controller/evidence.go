@@ -22,11 +22,11 @@ import (
 	"github.com/keyturn/keyturn/internal/reports"
 )
 
-// testimony is what the agent of one pod said, or that it said nothing.
-type testimony struct {
+// agentReport is what the agent of one pod has reported, or that it has reported nothing.
+type agentReport struct {
 	known  bool
 	report publication.Report
-	// since is when it first said so, or when it fell silent.
+	// since is when it first reported so, or when it fell silent.
 	since time.Time
 	// life is that of the pod when it was polled, see reports.Target.
 	life string
@@ -34,12 +34,12 @@ type testimony struct {
 	unreadable string
 }
 
-// sinceGiven is since when the pod has been as it is in the face of what is published to
+// waitingSince is since when the pod has been as it is in the face of what is published to
 // it: since that was published, if the pod has not mounted it, however often the operator
 // was restarted in between; and not before, because an answer is no delay until then.
 // Silence is a delay whatever is published. A publication that is still to come was made
 // by a clock that has been set back.
-func (t *testimony) sinceGiven(published publication.Publication, now time.Time) time.Time {
+func (t *agentReport) waitingSince(published publication.Publication, now time.Time) time.Time {
 	if !t.known || published.PublishedAt.IsZero() || published.PublishedAt.After(now) {
 		return t.since
 	}
@@ -50,9 +50,9 @@ func (t *testimony) sinceGiven(published publication.Publication, now time.Time)
 	return t.since
 }
 
-// sinceLeaving is since when the end of a pod that is being removed is overdue, if it has been
+// overdueSince is since when the end of a pod that is being removed is overdue, if it has been
 // as it is since then. While a pod may take its time to end an answer is no delay.
-func (t *testimony) sinceLeaving(pod *corev1.Pod, since, now time.Time) time.Time {
+func (t *agentReport) overdueSince(pod *corev1.Pod, since, now time.Time) time.Time {
 	if !t.known {
 		return since
 	}
@@ -79,18 +79,18 @@ func lifeOf(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s %s %t", containersOf(pod), pod.Status.PodIP, podOf(pod).State == rollout.Ready)
 }
 
-// hear has the agents of pods polled from now on. It fails with errUnheard until each was polled once since the operator was
+// trackAgents has the agents of pods polled from now on. It fails with errUnpolled until each was polled once since the operator was
 // started, and, where nodes may hold all that is left of a CA, since that was lost. A node that runs on what is published holds
 // the same as before, and may not know the operator any more.
-func (r *Reconciler) hear(c *decided) error {
+func (r *Reconciler) trackAgents(c *decided) error {
 	targets, isLost := r.targets(c), c.lostTrust()
 	isUnheard := !c.wasPolled && len(targets) > 0
 	for pod, target := range targets {
-		isUnheard = isUnheard || isLost && target.Pace != reports.Once && c.heard[pod].life != target.Life
+		isUnheard = isUnheard || isLost && target.Pace != reports.Once && c.reports[pod].life != target.Life
 	}
 	r.agents.Track(client.ObjectKeyFromObject(&c.kafka), slices.Collect(maps.Values(targets)))
 	if isUnheard {
-		return errUnheard
+		return errUnpolled
 	}
 	return nil
 }
@@ -118,46 +118,46 @@ func (r *Reconciler) targets(c *decided) map[string]reports.Target[publication.R
 	return targets
 }
 
-// recall takes over what the agents of pods have reported last.
-func (r *Reconciler) recall(c *polled) {
+// takeReports takes over what the agents of pods have reported last.
+func (r *Reconciler) takeReports(c *polled) {
 	r.findCompanions(c)
 	name := client.ObjectKeyFromObject(&c.kafka)
 	c.wasPolled = r.agents.WasKnown(name)
-	c.heard, c.silent = make(map[string]testimony, len(c.pods)), nil
+	c.reports, c.silent = make(map[string]agentReport, len(c.pods)), nil
 	latest := r.agents.Latest(name)
 	for _, pod := range c.peers() {
 		known, isPolled := latest[pod.UID]
-		c.take(pod, known, isPolled)
+		c.takeReport(pod, known, isPolled)
 	}
 	slices.Sort(c.silent)
 	r.records.Reloaded(c.kafka.UID, lastReload(c, latest))
 }
 
-// take takes over what the agent of a pod has said, unless that was of another process.
-func (c *polled) take(pod *corev1.Pod, known reports.Report[publication.Report], isPolled bool) {
-	said := testimonyOf(known)
+// takeReport takes over what the agent of a pod has reported, unless that was of another process.
+func (c *polled) takeReport(pod *corev1.Pod, known reports.Report[publication.Report], isPolled bool) {
+	reported := agentReportOf(known)
 	switch {
-	case !isPolled || said.known && known.Process != containersOf(pod):
-		said = testimony{since: c.now}
+	case !isPolled || reported.known && known.Process != containersOf(pod):
+		reported = agentReport{since: c.now}
 		if pod.Status.PodIP == "" {
 			return
 		}
-	case !said.known && podOf(pod).State == rollout.Ready:
+	case !reported.known && podOf(pod).State == rollout.Ready:
 		c.silent = append(c.silent, pod.Name)
 	}
-	c.heard[pod.Name] = said
+	c.reports[pod.Name] = reported
 }
 
-// testimonyOf is what an agent has said.
-func testimonyOf(known reports.Report[publication.Report]) testimony {
-	said := testimony{since: known.Since, life: known.Life, known: known.Answer != nil}
-	if said.known {
-		said.report = *known.Answer
+// agentReportOf is what an agent has reported.
+func agentReportOf(known reports.Report[publication.Report]) agentReport {
+	reported := agentReport{since: known.Since, life: known.Life, known: known.Answer != nil}
+	if reported.known {
+		reported.report = *known.Answer
 	}
 	if long, is := errors.AsType[*agentclient.TooLongError](known.Err); is {
-		said.unreadable = long.Error()
+		reported.unreadable = long.Error()
 	}
-	return said
+	return reported
 }
 
 // lastReload is how long the pod took to load what was published to it that has loaded something last; zero without any.
@@ -178,14 +178,14 @@ func lastReload(c *polled, latest map[types.UID]reports.Report[publication.Repor
 
 // targetOf is the agent of a pod, which is polled no more once it has reported what it is to have loaded.
 func (c *polled) targetOf(pod *corev1.Pod) reports.Target[publication.Report] {
-	published, said := c.publishedTo(pod.Name), c.heard[pod.Name]
+	published, reported := c.publishedTo(pod.Name), c.reports[pod.Name]
 	target := reports.Target[publication.Report]{
 		UID: pod.UID, Process: containersOf(pod), Life: fmt.Sprintf("%s %d %t", lifeOf(pod), published.Revision, c.lostTrust()), Pace: reports.Steadily,
 	}
 	switch {
-	case said.known && c.settled(pod.Name, said.report):
+	case reported.known && c.settled(pod.Name, reported.report):
 		target.Pace = reports.Once
-	case said.known && said.report.Reload.Failure != "" && said.report.Reload.Revision == published.Revision:
+	case reported.known && reported.report.Reload.Failure != "" && reported.report.Reload.Revision == published.Revision:
 		target.Pace = reports.Slower
 	}
 	return target

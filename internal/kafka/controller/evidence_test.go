@@ -21,30 +21,30 @@ func TestAPodIsAsItIsSinceSomethingWasPublishedToIt(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	mounted := publication.Report{Mounted: &publication.Publication{Revision: 3}}
 	tests := map[string]struct {
-		said      testimony
+		said      agentReport
 		published publication.Publication
 		want      time.Time
 	}{
 		"it has mounted what was published before": {
-			testimony{known: true, report: mounted, since: ago(time.Minute)}, publication.Publication{Revision: 3, PublishedAt: ago(time.Hour)}, ago(time.Minute),
+			agentReport{known: true, report: mounted, since: ago(time.Minute)}, publication.Publication{Revision: 3, PublishedAt: ago(time.Hour)}, ago(time.Minute),
 		},
 		"something was published after it had come to be so": {
-			testimony{known: true, report: mounted, since: ago(time.Hour)}, publication.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Minute),
+			agentReport{known: true, report: mounted, since: ago(time.Hour)}, publication.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Minute),
 		},
 		"the operator was restarted while a kubelet lags": {
-			testimony{known: true, report: mounted, since: now}, publication.Publication{Revision: 4, PublishedAt: ago(time.Hour)}, ago(time.Hour),
+			agentReport{known: true, report: mounted, since: now}, publication.Publication{Revision: 4, PublishedAt: ago(time.Hour)}, ago(time.Hour),
 		},
 		"the publication bears a time to come": {
-			testimony{known: true, report: mounted, since: ago(time.Hour)}, publication.Publication{Revision: 4, PublishedAt: ago(-time.Hour)}, ago(time.Hour),
+			agentReport{known: true, report: mounted, since: ago(time.Hour)}, publication.Publication{Revision: 4, PublishedAt: ago(-time.Hour)}, ago(time.Hour),
 		},
 		"it has been silent since before": {
-			testimony{since: ago(time.Hour)}, publication.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Hour),
+			agentReport{since: ago(time.Hour)}, publication.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Hour),
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := test.said.sinceGiven(test.published, now); !got.Equal(test.want) {
+			if got := test.said.waitingSince(test.published, now); !got.Equal(test.want) {
 				t.Errorf("since %s, want %s", got, test.want)
 			}
 		})
@@ -107,8 +107,8 @@ func TestAPodThatIsBeingRemovedIsWaitedForSinceItShouldHaveTerminated(t *testing
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			said := testimony{known: test.known}
-			if got := said.sinceLeaving(test.pod, test.since, now); !got.Equal(test.want) {
+			reported := agentReport{known: test.known}
+			if got := reported.overdueSince(test.pod, test.since, now); !got.Equal(test.want) {
 				t.Errorf("since %s, want %s", got, test.want)
 			}
 		})

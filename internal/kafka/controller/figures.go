@@ -94,8 +94,8 @@ func (c *polled) behind(kind authorities.Kind) map[string]int {
 			}
 		}
 		counts[node.Pod] = len(kept)
-		if said := c.heard[node.Pod]; said.known {
-			counts[node.Pod] = rollout.Behind(c.published(node.Pod), kept, said.report)
+		if reported := c.reports[node.Pod]; reported.known {
+			counts[node.Pod] = rollout.Behind(c.published(node.Pod), kept, reported.report)
 		}
 	}
 	return counts

@@ -48,16 +48,16 @@ func (r *Reconciler) followVersion(ctx context.Context, c *decided, acted *outco
 	if recorded != "" && recorded.Level() >= desired.Level() {
 		return nil
 	}
-	said := r.surveyOf(c.observation, survey.Metadata())
-	switch err := said.unanswered[survey.AboutMetadata]; {
-	case !said.isFresh:
-		acted.again = said.again
+	answers := r.surveyOf(c.observation, survey.Metadata())
+	switch err := answers.unanswered[survey.AboutMetadata]; {
+	case !answers.isFresh:
+		acted.again = answers.again
 		return nil
 	case err != nil:
-		c.retryVersion(acted, said.again, "read", fmt.Errorf("asking for the metadata version: %w", err))
+		c.retryVersion(acted, answers.again, "read", fmt.Errorf("asking for the metadata version: %w", err))
 		return nil
 	}
-	current := said.Metadata
+	current := answers.Metadata
 	if c.cluster.Metadata.Due(current, c.runningVersions()) {
 		err := r.raiseVersion(ctx, c, desired)
 		switch {
@@ -111,11 +111,11 @@ func (r *Reconciler) followNodes(ctx context.Context, c *applied) error {
 	return each(ctx, c.cluster.Nodes, func(node model.Node) error {
 		pod, exists := c.pods[node.Pod]
 		certificates, issued := c.nodes[node.Pod]
-		said := c.heard[node.Pod]
-		if !exists || !issued || !said.known || pod.DeletionTimestamp != nil {
+		reported := c.reports[node.Pod]
+		if !exists || !issued || !reported.known || pod.DeletionTimestamp != nil {
 			return nil
 		}
-		if len(rollout.LoadReasons(certificates.publication, c.cluster.Stores(node), said.report)) > 0 {
+		if len(rollout.LoadReasons(certificates.publication, c.cluster.Stores(node), reported.report)) > 0 {
 			return nil
 		}
 		desired, err := c.podOf(node, certificates)
@@ -156,8 +156,8 @@ func (d deployment) isProvenIn(c *polled, pod *corev1.Pod) bool {
 		if !runs {
 			return true
 		}
-		said := c.heard[own.Name]
-		return !said.known || len(rollout.LoadReasons(c.published(at.Secret), companion.Stores(), said.report)) > 0
+		reported := c.reports[own.Name]
+		return !reported.known || len(rollout.LoadReasons(c.published(at.Secret), companion.Stores(), reported.report)) > 0
 	})
 }
 

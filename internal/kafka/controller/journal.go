@@ -44,17 +44,17 @@ func nameOf(related runtime.Object) string {
 // known what it is about, if it is about an object.
 func (j journal) conditions(kafka *kafkav1.Kafka, before, after []condition.Condition, objectOf map[string]object) {
 	log := j.of(kafka)
-	said := func(c condition.Condition) bool {
+	reported := func(c condition.Condition) bool {
 		return slices.ContainsFunc(before, func(old condition.Condition) bool { return sameWords(old, c) })
 	}
 	for _, c := range after {
-		if !said(c) && !kstatus.IsDerived(string(c.Type)) {
+		if !reported(c) && !kstatus.IsDerived(string(c.Type)) {
 			log.Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
 		}
 	}
 	for _, old := range before {
 		stays := func(c condition.Condition) bool {
-			return sameWords(old, c) || !said(c) && succeeds(c, old, objectOf[c.Message])
+			return sameWords(old, c) || !reported(c) && succeeds(c, old, objectOf[c.Message])
 		}
 		if !kstatus.IsDerived(string(old.Type)) && !slices.ContainsFunc(after, stays) {
 			log.Info("condition no longer holds", "type", old.Type, "reason", old.Reason, "message", old.Message)

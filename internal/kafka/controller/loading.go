@@ -18,17 +18,17 @@ import (
 // loadReasons says what a node is to be restarted for because it has not loaded
 // what is published to it. Where reload works nothing is: the agent sees to it.
 func (c *decided) loadReasons(node model.Node, published publication.Publication) []rollout.Reason {
-	said := c.heard[node.Pod]
-	if !said.known || said.report.Revision == 0 {
+	reported := c.reports[node.Pod]
+	if !reported.known || reported.report.Revision == 0 {
 		return nil
 	}
 	var reasons []rollout.Reason
-	if published.Loading == publication.LoadByRestart || c.refused(said.report, published) {
-		reasons = rollout.LoadReasons(published, c.listening(node), said.report)
+	if published.Loading == publication.LoadByRestart || c.refused(reported.report, published) {
+		reasons = rollout.LoadReasons(published, c.listening(node), reported.report)
 	}
-	if c.refused(said.report, published) {
+	if c.refused(reported.report, published) {
 		for i := range reasons {
-			reasons[i].Note += "; the reload failed: " + said.report.Reload.Failure
+			reasons[i].Note += "; the reload failed: " + reported.report.Reload.Failure
 		}
 	}
 	return append(reasons, c.trustReasons(node, c.isDue)...)
@@ -79,7 +79,7 @@ func (c *desired) isDue(load trust.Load) bool {
 func (c *decided) loadsAwaited() bool {
 	inVain := blockedBy(c)
 	for pod := range c.peers() {
-		if said := c.heard[pod]; said.known && !c.settled(pod, said.report) && !slices.Contains(inVain, memberIn(c.polled, pod)) {
+		if reported := c.reports[pod]; reported.known && !c.settled(pod, reported.report) && !slices.Contains(inVain, memberIn(c.polled, pod)) {
 			return true
 		}
 	}

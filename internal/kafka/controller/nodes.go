@@ -201,7 +201,7 @@ func (c *polled) toldTo(node model.Node, previous publication.Publication) int64
 	if previous.Revision > 0 {
 		return told
 	}
-	report := c.heard[node.Pod].report
+	report := c.reports[node.Pod].report
 	told = max(told, report.Revision, report.Reload.Revision)
 	if report.Mounted != nil {
 		told = max(told, report.Mounted.Revision)

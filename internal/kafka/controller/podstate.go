@@ -50,17 +50,17 @@ func (c *applied) rolled(name string) rollout.Pod {
 // connect to are known to present certificates that have ended, while its Secret holds
 // one that has not.
 func (c *applied) shutOff(name string) bool {
-	said, ended := c.heard[name], false
+	reported, ended := c.reports[name], false
 	certificates, issued := c.nodes[name]
-	if !said.known || !issued || !c.now.Before(certificates.leaf.NotAfter) {
+	if !reported.known || !issued || !c.now.Before(certificates.leaf.NotAfter) {
 		return false
 	}
 	for _, listener := range []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener} {
-		loaded, runs := said.report.Roles[listener]
+		loaded, runs := reported.report.Roles[listener]
 		if !runs {
 			continue
 		}
-		end := evidence.LeafEnd(said.report, loaded)
+		end := evidence.LeafEnd(reported.report, loaded)
 		if end.IsZero() || c.now.Before(end) {
 			return false
 		}

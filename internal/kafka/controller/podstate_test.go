@@ -130,7 +130,7 @@ func TestAPodThatPresentsEndedCertificatesToOtherNodesIsStuck(t *testing.T) {
 				podCondition(corev1.PodReady, stdcmp.Or(c.ready, corev1.ConditionTrue), ""),
 			}}}
 			p := begin(&observation{now: noon(), pods: map[string]*corev1.Pod{"my-0": pod}}, &memory{})
-			p.heard = map[string]testimony{"my-0": {known: !c.silent, report: publication.Report{Roles: c.roles}}}
+			p.reports = map[string]agentReport{"my-0": {known: !c.silent, report: publication.Report{Roles: c.roles}}}
 			p.nodes = map[string]nodeCertificates{"my-0": {leaf: &x509.Certificate{NotAfter: noon().Add(stdcmp.Or(c.lasts, time.Hour))}}}
 			got := p.rolled("my-0")
 			if got.State != c.want || (got.StuckReason != "") != (c.want == rollout.Stuck) {

@@ -82,11 +82,11 @@ func (o *observation) proofAmong(anchor *x509.Certificate, leaves ...authority.S
 
 // listeningTo is what the listeners of a node may have loaded, and are given now.
 func (c *polled) listeningTo(node model.Node, trusts map[publication.Role][]string) publication.Listening {
-	said := c.heard[node.Pod]
+	reported := c.reports[node.Pod]
 	_, runs := c.pods[node.Pod]
 	return publication.Listening{
-		Stores: c.listening(node), Trust: trusts, Previous: c.published(node.Pod), Report: said.report,
-		Settled: !runs || said.known && c.settled(node.Pod, said.report),
+		Stores: c.listening(node), Trust: trusts, Previous: c.published(node.Pod), Report: reported.report,
+		Settled: !runs || reported.known && c.settled(node.Pod, reported.report),
 	}
 }
 

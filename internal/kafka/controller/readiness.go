@@ -114,9 +114,9 @@ const storedRole = "in its Secret"
 // sorted. The reconcile is to be repeated when the next one ends.
 func (c *applied) expiredRoles(pod string) []string {
 	ends := map[string]time.Time{}
-	if said := c.heard[pod]; said.known {
-		for role, loaded := range said.report.Roles {
-			ends[string(role)] = evidence.LeafEnd(said.report, loaded)
+	if reported := c.reports[pod]; reported.known {
+		for role, loaded := range reported.report.Roles {
+			ends[string(role)] = evidence.LeafEnd(reported.report, loaded)
 		}
 	} else if certificates, issued := c.nodes[pod]; issued {
 		ends[storedRole] = certificates.leaf.NotAfter

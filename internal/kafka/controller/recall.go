@@ -98,10 +98,10 @@ func domainOfRole(role publication.Role) publication.Domain {
 // reported are the CA certificates that nodes say to trust, sorted by fingerprint.
 func (c *polled) reported(kind authorities.Kind) []*x509.Certificate {
 	found := map[string]*x509.Certificate{}
-	for _, said := range c.heard {
-		for role, loaded := range said.report.Roles {
+	for _, reported := range c.reports {
+		for role, loaded := range reported.report.Roles {
 			for _, fingerprint := range loaded.Trusts {
-				cert, err := pki.CertificateOf(said.report.Certificates[fingerprint])
+				cert, err := pki.CertificateOf(reported.report.Certificates[fingerprint])
 				if err == nil && domainOfRole(role) == domainOf(kind) {
 					found[pki.FingerprintOf(cert).String()] = cert
 				}
@@ -119,9 +119,9 @@ func (c *polled) reported(kind authorities.Kind) []*x509.Certificate {
 func (c *polled) presentedLeaves() []*x509.Certificate {
 	var leaves []*x509.Certificate
 	for _, node := range c.cluster.Nodes {
-		said := c.heard[node.Pod]
-		shown, _ := presented(said)
-		leaf, err := pki.CertificateOf(said.report.Certificates[shown])
+		reported := c.reports[node.Pod]
+		shown, _ := presented(reported)
+		leaf, err := pki.CertificateOf(reported.report.Certificates[shown])
 		if err == nil {
 			leaves = append(leaves, leaf)
 		} else if chain := c.presents(node.Pod, node.Pod+".crt"); len(chain) > 0 {

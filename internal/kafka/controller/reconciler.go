@@ -128,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err == nil {
 		acted, err = r.carry(ctx, c)
 	}
-	if errors.Is(err, errUnheard) {
+	if errors.Is(err, errUnpolled) {
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	if lostRace(err) {

@@ -199,27 +199,27 @@ func (c *applied) factsOf(member string) rotation.MemberFacts {
 			facts.RestartDue = load.Due
 		}
 	}
-	said := c.heard[member]
-	if !said.known {
+	reported := c.reports[member]
+	if !reported.known {
 		if _, exists := c.pods[member]; exists {
 			facts.Trouble = "its agent does not answer"
 		}
 		return facts
 	}
-	facts.Loaded, facts.StartedAt = said.report.Revision, said.report.StartedAt
-	if said.report.Mounted != nil {
-		facts.Mounted = said.report.Mounted.Revision
+	facts.Loaded, facts.StartedAt = reported.report.Revision, reported.report.StartedAt
+	if reported.report.Mounted != nil {
+		facts.Mounted = reported.report.Mounted.Revision
 	}
-	facts.Trouble = said.report.Reload.Failure
-	facts.Leaf, facts.LeafNotAfter = presented(said)
+	facts.Trouble = reported.report.Reload.Failure
+	facts.Leaf, facts.LeafNotAfter = presented(reported)
 	return facts
 }
 
 // presented is the leaf that a node shows on its inter-broker listener, or to the
 // quorum if it has none.
-func presented(said testimony) (leaf string, notAfter time.Time) {
+func presented(reported agentReport) (leaf string, notAfter time.Time) {
 	for _, listener := range []publication.Role{contract.ReplicationListener, contract.ControlPlaneListener} {
-		if role, found := said.report.Roles[listener]; found {
+		if role, found := reported.report.Roles[listener]; found {
 			return role.Presents, role.NotAfter
 		}
 	}

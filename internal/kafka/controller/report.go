@@ -59,7 +59,7 @@ func (r *Reconciler) watch(ctx context.Context, c *applied) ([]wanted, error) {
 // lookLater tells why a cluster in which nothing is changed could not be looked at, and
 // returns what has the reconcile repeated.
 func (r *Reconciler) lookLater(o *observation, undecided error) error {
-	if errors.Is(undecided, errUnheard) {
+	if errors.Is(undecided, errUnpolled) {
 		o.wake(o.now.Add(lookAgain))
 		return nil
 	}

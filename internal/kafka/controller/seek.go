@@ -18,7 +18,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// Lists show what carries the cluster's label, and the cache what it has heard of.
+// Lists show what carries the cluster's label, and the cache what it knows.
 // What they do not show is looked for by its name, past the cache, before anything
 // is decided from its absence. In the steady state they show everything.
 

@@ -37,15 +37,15 @@ func (r *Reconciler) reportClock(ctx context.Context, c *applied) error {
 // presents has expired, and as paused only while its resource asks for that.
 func (c *applied) stillSaid() []wanted {
 	ended := c.expired()
-	said := c.said(func(kind condition.Type) bool {
+	reported := c.said(func(kind condition.Type) bool {
 		told := ofTrust(kind) || kind == condition.Warning || ended.kind != "" && ofReadiness(kind)
 		over := kind == condition.ReconciliationPaused && !c.paused()
 		return !told && !over
 	})
 	if ended.kind == "" {
-		return said
+		return reported
 	}
-	return append(said, ended)
+	return append(reported, ended)
 }
 
 func (o *observation) clockWarning() wanted {

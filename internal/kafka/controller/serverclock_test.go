@@ -22,8 +22,8 @@ func TestTheWarningAboutTheClockIsTheSameWhileItDiffersInOneDirection(t *testing
 	} {
 		c := clusterOf(smallKafka(), nil)
 		c.ahead = ahead
-		if said := c.clockWarning().message; !strings.HasPrefix(said, want) {
-			t.Errorf("%s ahead, it says %q, want %q", ahead, said, want)
+		if reported := c.clockWarning().message; !strings.HasPrefix(reported, want) {
+			t.Errorf("%s ahead, it says %q, want %q", ahead, reported, want)
 		}
 	}
 }
@@ -56,14 +56,14 @@ func TestNothingIsChangedWhileTheClockIsWrongOrTheKafkaIsPaused(t *testing.T) {
 // Warnings and the trust of the cluster are told anew, and nothing else is known.
 func TestWhileTheClockIsWrongTheRestStaysAsItWasSaid(t *testing.T) {
 	t.Parallel()
-	said := func(kinds ...condition.Type) []condition.Condition {
+	reported := func(kinds ...condition.Type) []condition.Condition {
 		var list []condition.Condition
 		for _, kind := range kinds {
 			list = append(list, condition.Condition{Type: kind, Status: condition.True, Reason: string(kind), Message: "as it was"})
 		}
 		return list
 	}
-	all := said(condition.Ready, condition.Warning, conditionClusterCATrust, conditionClientsCATrust, conditionCertificatesValid, conditionRollingUpdate)
+	all := reported(condition.Ready, condition.Warning, conditionClusterCATrust, conditionClientsCATrust, conditionCertificatesValid, conditionRollingUpdate)
 	for name, c := range map[string]struct {
 		presents func(p *applied)
 		want     []condition.Type
@@ -71,7 +71,7 @@ func TestWhileTheClockIsWrongTheRestStaysAsItWasSaid(t *testing.T) {
 		"nothing has expired": {func(*applied) {}, []condition.Type{condition.Ready, conditionRollingUpdate}},
 		"what a node presents has": {func(p *applied) {
 			p.cluster.Nodes = p.cluster.Nodes[:1]
-			p.heard = map[string]testimony{"a": {known: true, report: publication.Report{Roles: map[publication.Role]publication.RoleReport{
+			p.reports = map[string]agentReport{"a": {known: true, report: publication.Report{Roles: map[publication.Role]publication.RoleReport{
 				contract.ReplicationListener: {Presents: "x", NotAfter: noon().Add(-time.Hour)},
 			}}}}
 		}, []condition.Type{conditionRollingUpdate, condition.NotReady}},
@@ -105,9 +105,9 @@ func TestWhileTheClockIsWrongAKafkaIsSaidToBePausedOnlyIfItIs(t *testing.T) {
 			kafka.Status.Conditions = []condition.Condition{{Type: condition.ReconciliationPaused, Status: condition.True, Reason: reasonPaused}}
 			c := clusterOf(kafka, nil)
 			c.ahead = 24 * time.Hour
-			said := slices.ContainsFunc(c.stillSaid(), func(w wanted) bool { return w.kind == condition.ReconciliationPaused })
-			if want := annotations != nil; said != want {
-				t.Errorf("it is said to be paused: %t, want %t", said, want)
+			reported := slices.ContainsFunc(c.stillSaid(), func(w wanted) bool { return w.kind == condition.ReconciliationPaused })
+			if want := annotations != nil; reported != want {
+				t.Errorf("it is said to be paused: %t, want %t", reported, want)
 			}
 		})
 	}

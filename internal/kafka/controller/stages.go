@@ -45,9 +45,9 @@ type polled struct {
 
 	// companions run beside the nodes.
 	companions []accompanying
-	// heard has the reports of agents by pods; silent are ready pods whose agents did not answer.
-	heard  map[string]testimony
-	silent []string
+	// reports has the reports of agents by pods; silent are ready pods whose agents did not answer.
+	reports map[string]agentReport
+	silent  []string
 	// wasPolled is true once each agent was polled since the operator was started.
 	wasPolled bool
 }

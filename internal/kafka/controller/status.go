@@ -139,7 +139,7 @@ func (c *polled) silence() []wanted {
 	var list []wanted
 	var silent []string
 	for _, pod := range c.silent {
-		if why := c.heard[pod].unreadable; why != "" {
+		if why := c.reports[pod].unreadable; why != "" {
 			list = append(list, c.about(object{name: "Pod " + pod}, reasonSilent, "Pod "+pod+": "+why))
 			continue
 		}

@@ -28,9 +28,9 @@ const (
 	longestWait = 30 * time.Second
 )
 
-// errUnheard says that it is not known yet what a decision depends on: what is left of an authority that was lost, or
+// errUnpolled says that it is not known yet what a decision depends on: what is left of an authority that was lost, or
 // whether brokers would start. Nothing is decided then, and the cluster is looked at again when it is known.
-var errUnheard = errors.New("not everything is known yet that the decision depends on")
+var errUnpolled = errors.New("not everything is known yet that the decision depends on")
 
 // surveyed is what is known of the answers to questions.
 type surveyed struct {

@@ -119,12 +119,12 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := deafReconciler(deaf{agent: "192.0.2.7:8443"}), fortyPods()
 		began := time.Now()
-		said := r.survey(t, c, r.aboutDisruption(c.decided)...)
-		if took := time.Since(began); took != adminTimeout || !said.isFresh || len(said.unanswered) != 41 {
-			t.Errorf("it took %s, %d questions have no answer (fresh: %t), want 41 after %s", took, len(said.unanswered), said.isFresh, adminTimeout)
+		reported := r.survey(t, c, r.aboutDisruption(c.decided)...)
+		if took := time.Since(began); took != adminTimeout || !reported.isFresh || len(reported.unanswered) != 41 {
+			t.Errorf("it took %s, %d questions have no answer (fresh: %t), want 41 after %s", took, len(reported.unanswered), reported.isFresh, adminTimeout)
 		}
-		if said.Servers["pod-7"] != rollout.ServerRecovering || said.Servers["pod-8"] != rollout.ServerUnknown || said.Quorum.Known || said.Partitions.Known {
-			t.Errorf("the survey is %+v", said.Answers)
+		if reported.Servers["pod-7"] != rollout.ServerRecovering || reported.Servers["pod-8"] != rollout.ServerUnknown || reported.Quorum.Known || reported.Partitions.Known {
+			t.Errorf("the survey is %+v", reported.Answers)
 		}
 	})
 }
@@ -145,9 +145,9 @@ func TestASurveyEndsBeforeItsFirstAnswersAreTooOld(t *testing.T) {
 		r, c := deafReconciler(deaf{}), fortyPods()
 		r.options.Connector = endless{deaf{kafka: true}}
 		began := time.Now()
-		said := r.survey(t, c, r.aboutDisruption(c.decided)...)
-		if took := time.Since(began); took != survey.Time || !said.Quorum.Known || said.Partitions.Known {
-			t.Errorf("it took %s, quorum known %t, partitions known %t, want the quorum after %s", took, said.Quorum.Known, said.Partitions.Known, survey.Time)
+		reported := r.survey(t, c, r.aboutDisruption(c.decided)...)
+		if took := time.Since(began); took != survey.Time || !reported.Quorum.Known || reported.Partitions.Known {
+			t.Errorf("it took %s, quorum known %t, partitions known %t, want the quorum after %s", took, reported.Quorum.Known, reported.Partitions.Known, survey.Time)
 		}
 	})
 }
@@ -273,14 +273,14 @@ func TestNothingIsDisruptedOnWhatIsNotFresh(t *testing.T) {
 
 // listens takes over what agents have reported, and has them polled, as a decision does.
 func (r *Reconciler) listens(c *applied) error {
-	r.recall(c.polled)
-	return r.hear(c.decided)
+	r.takeReports(c.polled)
+	return r.trackAgents(c.decided)
 }
 
 // hears has agents polled once, and is whether all is known then that a decision depends on.
 func (r *Reconciler) hears(t *testing.T, c *applied) error {
 	t.Helper()
-	if err := r.listens(c); !errors.Is(err, errUnheard) {
+	if err := r.listens(c); !errors.Is(err, errUnpolled) {
 		t.Errorf("before it was polled it is heard: %v", err)
 	}
 	r.agents.Poll(t.Context())
@@ -310,13 +310,13 @@ func TestAgentsAreHeardOnceEachWasPolled(t *testing.T) {
 		if err := r.hears(t, c); err != nil || time.Since(began) != agentTimeout {
 			t.Errorf("after %s: %v, want all to be polled side by side", time.Since(began), err)
 		}
-		if !c.heard["pod-7"].known || c.heard["pod-8"].known || len(c.silent) != 39 {
+		if !c.reports["pod-7"].known || c.reports["pod-8"].known || len(c.silent) != 39 {
 			t.Errorf("%d agents are silent, want all but that of pod-7", len(c.silent))
 		}
 
 		c.pods["pod-new"] = readyPod("pod-new")
 		c.pods["pod-new"].UID, c.pods["pod-new"].Status.PodIP = "pod-new", "192.0.2.99"
-		if err := r.listens(c); err != nil || slices.Contains(c.silent, "pod-new") || c.heard["pod-new"].known {
+		if err := r.listens(c); err != nil || slices.Contains(c.silent, "pod-new") || c.reports["pod-new"].known {
 			t.Errorf("for a pod that is new everything else waits: %v", err)
 		}
 	})
@@ -343,8 +343,8 @@ func TestAReportIsBelievedOfItsOwnProcessOnly(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.change(p)
-				if err := r.listens(p); err != nil || p.heard["pod-7"].known != c.want || slices.Contains(p.silent, "pod-7") {
-					t.Errorf("known %t and silent %q: %v", p.heard["pod-7"].known, p.silent, err)
+				if err := r.listens(p); err != nil || p.reports["pod-7"].known != c.want || slices.Contains(p.silent, "pod-7") {
+					t.Errorf("known %t and silent %q: %v", p.reports["pod-7"].known, p.silent, err)
 				}
 			})
 		})
@@ -361,7 +361,7 @@ func TestWhatMayHoldALostAuthorityIsPolledAgainThoughSilentAMomentAgo(t *testing
 		r.options.Connector = deaf{agent: "192.0.2.7:8443"}
 		c := fortyPods() // without the Secrets
 
-		if err := r.hears(t, c); err != nil || !c.heard["pod-7"].known {
+		if err := r.hears(t, c); err != nil || !c.reports["pod-7"].known {
 			t.Errorf("what pod-7 says by now is not heard: %v", err)
 		}
 	})
@@ -379,7 +379,7 @@ func TestABrokerCountsAsForgottenOnceKafkaHasDoneIt(t *testing.T) {
 	acts := 0
 	r, c := deafReconciler(deaf{acts: &acts}), clusterOf(smallKafka(), nil)
 
-	if err := r.forgetRemoved(t.Context(), c.decided, removedSight(false)); !errors.Is(err, errUnheard) || acts != 0 {
+	if err := r.forgetRemoved(t.Context(), c.decided, removedSight(false)); !errors.Is(err, errUnpolled) || acts != 0 {
 		t.Errorf("brokers that do not answer were told %d times: %v", acts, err)
 	}
 	if err := r.forgetRemoved(t.Context(), c.decided, removedSight(true)); err != nil || acts != 1 {
@@ -441,7 +441,7 @@ func TestTopicsAreAskedForOnlyWhereNodesMayGetAnotherVersion(t *testing.T) {
 		want     error
 		asks     int
 	}{
-		"the upgrade may begin":              {want: errUnheard, asks: 1},
+		"the upgrade may begin":              {want: errUnpolled, asks: 1},
 		"the cluster stays as it was anyway": {occupied: errors.New("an object of another owner"), want: nil},
 	} {
 		t.Run(name, func(t *testing.T) {

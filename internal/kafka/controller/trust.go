@@ -101,19 +101,19 @@ func retirementOf(kind authorities.Kind) trust.Retirement {
 func (c *decided) evidence() evidence.Cluster {
 	cluster := evidence.Cluster{Now: c.now, Policy: c.policy(), Own: contract.ClusterDomain, Agents: roles.Agent()}
 	for _, node := range c.allNodes() {
-		said := c.heard[node.Pod]
+		reported := c.reports[node.Pod]
 		entry := evidence.Node{
 			Name: node.Pod, Roles: roles.Of(c.cluster.Stores(node), c.listening(node)),
 			Published: c.published(node.Pod), Presents: c.presents(node.Pod, node.Pod+".crt"),
-			Given:   givenTo(c.pods[node.Pod], c.cluster.Stores(node)),
-			Witness: witnessOf(c.podNamed(node.Pod), said), Report: said.report, Since: said.sinceGiven(c.published(node.Pod), c.now),
+			Given: givenTo(c.pods[node.Pod], c.cluster.Stores(node)),
+			State: processStateOf(c.podNamed(node.Pod), reported), Report: reported.report, Since: reported.waitingSince(c.published(node.Pod), c.now),
 			Leaving: !c.describes(node.Pod),
 		}
 		if c.clusterCA.issuance() == trust.Offered && !isUsable(c.secrets[node.Pod], node.Pod) {
 			entry.Published, entry.Presents = publication.Publication{}, nil
 		}
 		if entry.Leaving {
-			entry.Since = said.sinceLeaving(c.pods[node.Pod], entry.Since, c.now)
+			entry.Since = reported.overdueSince(c.pods[node.Pod], entry.Since, c.now)
 		}
 		cluster.Nodes = append(cluster.Nodes, entry)
 	}
@@ -159,19 +159,19 @@ func (o *observation) loading() publication.Loading {
 	return publication.LoadByReload
 }
 
-// witnessOf says what is known of the process in the pod of a node; nil stands for
+// processStateOf says what is known of the process in the pod of a node; nil stands for
 // one that was looked for by its name and does not exist. A pod that was never given
 // a machine has no process, and one whose containers have ended for good neither.
-func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
+func processStateOf(pod *corev1.Pod, reported agentReport) evidence.ProcessState {
 	switch {
 	case pod == nil || pod.Spec.NodeName == "":
-		return evidence.NoProcess
+		return evidence.Absent
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
-		return evidence.NoProcess
-	case said.known:
-		return evidence.Reported
+		return evidence.Absent
+	case reported.known:
+		return evidence.Running
 	default:
-		return evidence.Silent
+		return evidence.Unknown
 	}
 }
 

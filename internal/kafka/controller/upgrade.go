@@ -23,11 +23,11 @@ func (r *Reconciler) checkTopics(c *decided) error {
 	if len(limits) == 0 {
 		return nil
 	}
-	said := r.surveyOf(c.observation, survey.Topics())
-	if !said.isFresh {
-		return errUnheard
+	answers := r.surveyOf(c.observation, survey.Topics())
+	if !answers.isFresh {
+		return errUnpolled
 	}
-	err := said.unanswered[survey.AboutTopics]
+	err := answers.unanswered[survey.AboutTopics]
 	switch {
 	case err != nil && c.kafka.Status.KafkaMetadataVersion == "":
 		return nil // it has never answered: a version that does not start must give way to another one
@@ -35,7 +35,7 @@ func (r *Reconciler) checkTopics(c *decided) error {
 		err = fmt.Errorf("the cluster stays on the version that it runs, because Kafka cannot be asked for topics with which brokers of %s do not start; it is tried again: %w",
 			c.cluster.Version.Name, err)
 	default:
-		err = refuseTopics(c.desired, limits, said.Topics)
+		err = refuseTopics(c.desired, limits, answers.Topics)
 	}
 	if err == nil || !c.standOn() {
 		return err

@@ -118,13 +118,13 @@ func TestARequestToPodsOrTheirSetThatNobodyServesIsNamed(t *testing.T) {
 			p := clusterOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my"}}, map[string]*corev1.Pod{"a": pod, "b": pod})
 			p.podSets = map[string]podsetv1.StrimziPodSet{"my-dual": {ObjectMeta: metav1.ObjectMeta{Annotations: c.set}}}
 
-			var said []string
+			var reported []string
 			for _, w := range p.warnings() {
-				said = append(said, w.message)
+				reported = append(reported, w.message)
 			}
 
-			if !slices.Equal(said, c.want) {
-				t.Errorf("it is said: %q, want %q", said, c.want)
+			if !slices.Equal(reported, c.want) {
+				t.Errorf("it is said: %q, want %q", reported, c.want)
 			}
 		})
 	}
@@ -207,7 +207,7 @@ func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 	t.Parallel()
 	long := (&agentclient.TooLongError{Path: agent.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}).Error()
 	c := begin(&observation{}, &memory{})
-	c.silent, c.heard = []string{"a", "b"}, map[string]testimony{"b": {unreadable: long}}
+	c.silent, c.reports = []string{"a", "b"}, map[string]agentReport{"b": {unreadable: long}}
 
 	list := c.warnings()
 
@@ -219,7 +219,7 @@ func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 func TestWhyAnAnswerIsNotReadIsKept(t *testing.T) {
 	t.Parallel()
 	long := &agentclient.TooLongError{Path: agent.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}
-	if got := testimonyOf(reports.Report[publication.Report]{Err: long}); got.known || got.unreadable != long.Error() {
+	if got := agentReportOf(reports.Report[publication.Report]{Err: long}); got.known || got.unreadable != long.Error() {
 		t.Errorf("heard %+v, want why it is not read", got)
 	}
 }

@@ -21,7 +21,7 @@ func TestAClusterThatLoadsSomethingIsLookedAtSoonUnlessAnAgentIsSilent(t *testin
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := clusterOf(smallKafka(), map[string]*corev1.Pod{"a": readyPod("a")})
-			p.heard = map[string]testimony{"a": {known: true, report: publication.Report{Revision: 3}}}
+			p.reports = map[string]agentReport{"a": {known: true, report: publication.Report{Revision: 3}}}
 			p.silent = c.silent
 			if got := deafReconciler(deaf{}).watching(p); got.again != c.want {
 				t.Errorf("it is looked at again after %s, want %s", got.again, c.want)

@@ -129,13 +129,13 @@ func (d *decider) findPresent() error {
 	case !d.o.key.IsZero():
 		return d.findCertificate()
 	case d.o.pending == nil && !d.isLost():
-		return d.unlessPaused(d.create)
+		return d.ifNotPaused(d.create)
 	}
 	if d.d.Certificate = d.o.outgoing(d.in.Now); d.d.Certificate == nil {
 		if problem := lost(d.in); problem != nil {
 			return invalid(*problem)
 		}
-		return d.unlessPaused(d.beginAgain)
+		return d.ifNotPaused(d.beginAgain)
 	}
 	d.found = d.d.Certificate
 	d.d.KeyGeneration = max(d.d.KeyGeneration, d.in.Names.generation(d.found))
@@ -171,12 +171,12 @@ func (d *decider) findCertificate() error {
 		d.note(Restored, anchor, d.in.certObject()+" had no certificate; it was restored from what pods trust")
 		return d.take(anchor)
 	default:
-		return d.unlessPaused(func() error { return d.recreate(anchor) })
+		return d.ifNotPaused(func() error { return d.recreate(anchor) })
 	}
 }
 
-// unlessPaused makes a present certificate where there is none.
-func (d *decider) unlessPaused(makeOne func() error) error {
+// ifNotPaused has a present certificate made where there is none, or notes that there is none while the cluster is paused.
+func (d *decider) ifNotPaused(makeOne func() error) error {
 	if d.in.Paused {
 		d.unmade = true
 		return nil

@@ -371,7 +371,7 @@ func TestABundleThatCannotBeTrustedIsRefused(t *testing.T) {
 			if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "Secret company-ca") {
 				t.Fatalf("%v, want a problem of Secret company-ca with %q", err, c.want)
 			}
-			held, err := authority.Stand(w.in)
+			held, err := authority.Freeze(w.in)
 			if err != nil || !held.Held || !held.Certificate.Equal(ca.Certificate()) {
 				t.Errorf("it goes on with %v (%v), want the CA that nodes trust", held.Certificate, err)
 			}

@@ -8,12 +8,12 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// Stand is the decision about an authority that Decide refuses, for a cluster that
+// Freeze is the decision about an authority that Decide refuses, for a cluster that
 // runs: what is there is kept up, as far as that takes nothing that a person has to
 // put right first. While only its specification is at fault, certificates are
 // renewed by what can be used of it, and nothing else begins. Otherwise the decision
 // is Held.
-func Stand(in Input) (Decision, error) {
+func Freeze(in Input) (Decision, error) {
 	if len(in.Spec.problems(in.Names.Field)) > 0 {
 		in.Spec = in.Spec.Usable()
 		in.KeySecret = in.KeySecret.without(in.Names.ForceReplace)

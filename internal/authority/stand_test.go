@@ -12,7 +12,7 @@ import (
 
 func (w *world) stand() authority.Decision {
 	w.tb.Helper()
-	d, err := authority.Stand(w.in)
+	d, err := authority.Freeze(w.in)
 	if err != nil {
 		w.tb.Fatalf("Stand: %v", err)
 	}

@@ -124,7 +124,7 @@ func DecideCA(in authority.Input, known ...authority.Problem) (authority.Decisio
 		}
 		known = invalid.Problems
 	}
-	decision, err := authority.Stand(in)
+	decision, err := authority.Freeze(in)
 	if err != nil {
 		return authority.Decision{}, nil, fmt.Errorf("deciding how %s stands: %w", in.Names.Authority, err)
 	}

@@ -56,22 +56,22 @@ func (o *observer) Facing() (stores.Facing, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil {
-		return o.facing, o.unlessFacing(err)
+		return o.facing, o.facingError(err)
 	}
 	if generation == o.generation {
 		return o.facing, o.facingErr
 	}
 	facing, err := stores.Face(mounted)
 	if err != nil {
-		o.facingErr = o.unlessFacing(err)
+		o.facingErr = o.facingError(err)
 		return o.facing, o.facingErr
 	}
 	o.generation, o.facing, o.facingErr = generation, facing, nil
 	return facing, nil
 }
 
-// unlessFacing drops an error when an earlier state can still be shown.
-func (o *observer) unlessFacing(err error) error {
+// facingError is an error after which there is no earlier state that can be shown.
+func (o *observer) facingError(err error) error {
 	if o.facing.Revision > 0 {
 		return nil
 	}

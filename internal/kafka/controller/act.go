@@ -14,9 +14,9 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// lookAgain is the delay before the next reconcile of a rollout that waits for Kafka.
+// retryDelay is the delay before the next reconcile of a rollout that waits for Kafka.
 // Kubernetes sends events for its objects, but Kafka sends none when a replica has caught up.
-const lookAgain = time.Second
+const retryDelay = time.Second
 
 // outcome is what the acting part of a reconcile came to.
 type outcome struct {
@@ -43,13 +43,13 @@ func (r *Reconciler) act(ctx context.Context, c *applied) (outcome, error) {
 	if !c.somethingToDo(reasons) {
 		return r.watching(c), nil
 	}
-	seen, err := r.look(ctx, c)
+	seen, err := r.gather(ctx, c)
 	if err != nil {
 		return outcome{}, err
 	}
 	decided := seen.decide()
 	result := outcome{
-		blockers: decided.Blockers, pending: pendingNodes(seen.snapshot), again: lookAgain,
+		blockers: decided.Blockers, pending: pendingNodes(seen.snapshot), again: retryDelay,
 		disrupted: disrupted(seen.snapshot, decided),
 	}
 	if decided.Act == nil {
@@ -58,7 +58,7 @@ func (r *Reconciler) act(ctx context.Context, c *applied) (outcome, error) {
 	if !seen.asked.isFresh {
 		return result, nil
 	}
-	switch err := r.carryOut(ctx, c, seen, decided); {
+	switch err := r.executeDisruption(ctx, c, seen, decided); {
 	case errors.Is(err, errUnpolled):
 		result.disrupted, result.again = disrupted(seen.snapshot, rollout.Decision{}), seen.asked.again
 		return result, nil
@@ -78,15 +78,15 @@ func untilNextAct(c *decided, decided rollout.Decision, soon time.Duration) time
 	return soon
 }
 
-// sight is what a disruption is decided from.
-type sight struct {
+// rolloutInput is what a disruption is decided from.
+type rolloutInput struct {
 	snapshot rollout.Snapshot
 	record   disruptionRecord
 	asked    surveyed
 }
 
-// decide asks the rollout planner. What is not fresh says who stands in the way, and is not acted on; what is not known says nothing.
-func (s sight) decide() rollout.Decision {
+// decide asks the rollout planner. From answers that are not fresh only blockers follow, and from unknown ones nothing.
+func (s rolloutInput) decide() rollout.Decision {
 	if !s.asked.isKnown {
 		return rollout.Decision{}
 	}
@@ -101,14 +101,14 @@ func (s sight) decide() rollout.Decision {
 // something. It follows late while only a person can help, or an object not owned by the cluster has to be deleted.
 func (r *Reconciler) watching(c *applied) outcome {
 	switch {
-	case c.moved:
-		return outcome{again: lookAgain}
+	case c.hasWritten:
+		return outcome{again: retryDelay}
 	case c.occupied != nil:
 		return outcome{again: kube.Unwatched}
 	case c.loadsAwaited() && len(c.silent) > 0:
 		return outcome{again: longestWait} // before that when one reports something else
 	case c.loadsAwaited():
-		return outcome{again: lookAgain}
+		return outcome{again: retryDelay}
 	case len(blockedBy(c.decided)) > 0:
 		return outcome{again: kube.Unwatched}
 	default:
@@ -144,12 +144,12 @@ func (c *desired) somethingToDo(reasons map[string][]rollout.Reason) bool {
 			return true
 		}
 	}
-	return len(c.cluster.Leaving) > 0 || !c.knownSettled()
+	return len(c.cluster.Leaving) > 0 || !c.isUndisrupted()
 }
 
-// knownSettled reports whether the disruption record, as the cache shows it, is
+// isUndisrupted reports whether the disruption record, as the cache shows it, is
 // one that is known to record nothing, or there is none.
-func (c *desired) knownSettled() bool {
+func (c *desired) isUndisrupted() bool {
 	record, exists := c.objects[disruptionObject(c.kafka.Name)]
 	if !exists {
 		return c.undisrupted
@@ -157,17 +157,17 @@ func (c *desired) knownSettled() bool {
 	return c.memory.noDisruption == record.ResourceVersion
 }
 
-// carryOut records the act before it is done. The record is replaced in one
+// executeDisruption records the act before it is done. The record is replaced in one
 // write; an act that is recorded already is only done.
-func (r *Reconciler) carryOut(ctx context.Context, c *applied, seen sight, decided rollout.Decision) error {
+func (r *Reconciler) executeDisruption(ctx context.Context, c *applied, seen rolloutInput, decided rollout.Decision) error {
 	act, record := decided.Act, seen.record
 	if act == nil {
 		if decided.Settled || record.Disruption == nil {
-			return r.settle(ctx, c.decided, seen)
+			return r.recordUndisrupted(ctx, c.decided, seen)
 		}
 		return nil
 	}
-	if err := r.leadsThere(ctx, c, act); err != nil {
+	if err := r.checkPodSet(ctx, c, act); err != nil {
 		return err
 	}
 	if err := r.forgetRemoved(ctx, c.decided, seen); err != nil {
@@ -199,8 +199,8 @@ func (r *Reconciler) disrupt(ctx context.Context, c *desired, act *rollout.Act) 
 	return nil
 }
 
-// settle writes down that no disruption is in progress, once.
-func (r *Reconciler) settle(ctx context.Context, c *decided, seen sight) error {
+// recordUndisrupted writes down that no disruption is in progress, once.
+func (r *Reconciler) recordUndisrupted(ctx context.Context, c *decided, seen rolloutInput) error {
 	record := seen.record
 	if record.Disruption != nil {
 		if err := r.forgetRemoved(ctx, c, seen); err != nil {
@@ -223,7 +223,7 @@ func (c *desired) describes(pod string) bool {
 // reasons says, for each pod that exists, what it is to be restarted for: what
 // its annotations tell of its shape, and what its agent tells of its stores, where
 // a reload does not do. A pod whose agent is silent is asked again by the
-// planner's own gates. A cluster that stands is only restarted for what ends: its pods
+// planner's own gates. A degraded cluster is only restarted for what ends: its pods
 // come back as they were described last.
 func (c *applied) reasons() (map[string][]rollout.Reason, error) {
 	reasons := map[string][]rollout.Reason{}
@@ -233,7 +233,7 @@ func (c *applied) reasons() (map[string][]rollout.Reason, error) {
 		if !exists || !issued || !c.comesBack(node) {
 			continue
 		}
-		if c.stands() {
+		if c.isDegraded() {
 			reasons[node.Pod] = c.trustReasons(node, c.ends)
 			continue
 		}
@@ -257,20 +257,20 @@ func (c *applied) reasons() (map[string][]rollout.Reason, error) {
 	return reasons, nil
 }
 
-// look reads everything a disruption is decided from, past the cache, and what the cluster has said to a survey.
-func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
+// gather reads everything a disruption is decided from, past the cache, and what the cluster has said to a survey.
+func (r *Reconciler) gather(ctx context.Context, c *applied) (rolloutInput, error) {
 	record, err := r.readDisruption(ctx, c.observation)
 	if err != nil {
-		return sight{}, err
+		return rolloutInput{}, err
 	}
 	if err := r.readPods(ctx, c.observation, r.livePods); err != nil {
-		return sight{}, err
+		return rolloutInput{}, err
 	}
 	r.takeReports(c.polled)
 	answers := r.surveyOf(c.observation, r.aboutDisruption(c.decided)...)
 	reasons, err := r.freshReasons(ctx, c)
 	if err != nil {
-		return sight{}, err
+		return rolloutInput{}, err
 	}
 	snapshot := rollout.Snapshot{
 		Now:        c.now,
@@ -292,17 +292,17 @@ func (r *Reconciler) look(ctx context.Context, c *applied) (sight, error) {
 		}
 		snapshot.Nodes = append(snapshot.Nodes, entry)
 	}
-	return sight{snapshot, record, answers}, nil
+	return rolloutInput{snapshot, record, answers}, nil
 }
 
 // freshReasons says again why pods are to be restarted, from what is written now and
 // what has just been reported. It fails with errOvertaken when the reconcile has to start over
 // for that.
 func (r *Reconciler) freshReasons(ctx context.Context, c *applied) (map[string][]rollout.Reason, error) {
-	if err := r.stillAsked(ctx, c.observation); err != nil {
+	if err := r.checkResources(ctx, c.observation); err != nil {
 		return nil, err
 	}
-	if err := r.stillStored(ctx, c.observation); err != nil {
+	if err := r.checkSecrets(ctx, c.observation); err != nil {
 		return nil, err
 	}
 	if err := c.decideTrustAgain(); err != nil {

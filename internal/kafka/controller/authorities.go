@@ -166,11 +166,11 @@ func (d *domain) decideCA(input authority.Input, known []authority.Problem) erro
 	return err
 }
 
-// hold lets an authority stand as it is while Secrets of others stand in place of its own:
+// freeze lets an authority stand as it is while Secrets of others stand in place of its own:
 // what it would write could be half written only.
-func (c *decided) hold(kind authorities.Kind, input authority.Input, names []string) error {
+func (c *decided) freeze(kind authorities.Kind, input authority.Input, names []string) error {
 	input.Spec = input.Spec.Usable()
-	decision, err := authority.Stand(input)
+	decision, err := authority.Freeze(input)
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
@@ -251,7 +251,7 @@ func (r *Reconciler) writeSecret(ctx context.Context, c *applied, intent kube.Se
 		return fmt.Errorf("Kafka %s/%s: %w", c.kafka.Namespace, c.kafka.Name, err)
 	}
 	if observed == nil || observed.ResourceVersion != written.ResourceVersion {
-		c.moved = true
+		c.hasWritten = true
 	}
 	c.secrets[intent.Name] = written
 	if decision, issued := c.issued[intent.Name]; issued {

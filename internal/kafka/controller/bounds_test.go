@@ -151,14 +151,14 @@ func TestARecordThatCannotBeWrittenIsToldAndTriedAgain(t *testing.T) {
 	}{
 		"it is written":              {nil, 0, 0},
 		"the API server does not":    {errors.New("too large"), recordPause, 1},
-		"somebody else writes first": {conflict, lookAgain, 0},
+		"somebody else writes first": {conflict, retryDelay, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := recorder(refusing{Client: fake.NewClientBuilder().Build(), failure: c.failure})
 			p := clusterOf(&kafkav1.Kafka{}, nil)
 			r.record(t.Context(), p)
-			if got := p.nextLook(outcome{}); got != c.again {
+			if got := p.nextReconcile(outcome{}); got != c.again {
 				t.Errorf("it is tried again in %s, want %s", got, c.again)
 			}
 			if got := p.warnings(); len(got) != c.told {
@@ -181,7 +181,7 @@ func TestARecordThatIsTooLongIsToldAndLeftOut(t *testing.T) {
 	if got := c.warnings(); len(got) != 1 || got[0].reason != reasonNotRecorded || !strings.Contains(got[0].message, "cluster-ca takes") {
 		t.Errorf("warnings are %+v, want one about the record", got)
 	}
-	if got := c.nextLook(outcome{}); got != 0 {
+	if got := c.nextReconcile(outcome{}); got != 0 {
 		t.Errorf("it is tried again in %s, which does not help", got)
 	}
 	for _, domain := range []string{"cluster-ca", "clients-ca"} {

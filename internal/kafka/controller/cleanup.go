@@ -38,7 +38,7 @@ func (r *Reconciler) takeAwayLeft(ctx context.Context, c *applied) error {
 // takeAway deletes an object that the resources do not ask for, unless they or the object
 // have changed. An object of a node that was added since is newer, or another leader wrote it.
 func (r *Reconciler) takeAway(ctx context.Context, o *observation, object client.Object) error {
-	if err := r.stillAsked(ctx, o); err != nil {
+	if err := r.checkResources(ctx, o); err != nil {
 		return err
 	}
 	return kube.DeleteUnchanged(ctx, r.options.Client, object)
@@ -182,7 +182,7 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, c *desired, name string, 
 // forgetRemoved makes Kafka forget a broker whose removal is recorded and whose
 // pod is gone. It runs before the record is cleared, so that a crash in between
 // does it again.
-func (r *Reconciler) forgetRemoved(ctx context.Context, c *decided, seen sight) error {
+func (r *Reconciler) forgetRemoved(ctx context.Context, c *decided, seen rolloutInput) error {
 	record := seen.record
 	if record.Disruption == nil || record.Kind != rollout.Remove {
 		return nil

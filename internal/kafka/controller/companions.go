@@ -386,7 +386,7 @@ func (o *observation) pinOf(at accompanying) publication.Publication {
 // loaded it, and loads only at its start, or has tried in vain. A reconcile that has written
 // Secrets leaves that to the next: what it publishes then may need no pods of its own.
 func (c *applied) mustRestart(at accompanying, published, pinned publication.Publication) bool {
-	if onTheirWay := pinned.Revision >= published.Revision; onTheirWay || c.moved {
+	if onTheirWay := pinned.Revision >= published.Revision; onTheirWay || c.hasWritten {
 		return false
 	}
 	return slices.ContainsFunc(at.pods, func(pod *corev1.Pod) bool {

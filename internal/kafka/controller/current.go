@@ -26,10 +26,10 @@ func overtakenBy(kind, name string) error {
 	return fmt.Errorf("%s %s: %w", kind, name, errOvertaken)
 }
 
-// stillAsked fails with errOvertaken if what the resources ask for has changed since the
+// checkResources fails with errOvertaken if what the resources ask for has changed since the
 // reconcile read them. They ask in specifications, annotations and labels; a status asks
 // for nothing.
-func (r *Reconciler) stillAsked(ctx context.Context, o *observation) error {
+func (r *Reconciler) checkResources(ctx context.Context, o *observation) error {
 	kafka := metadataObject(kafkaKind())
 	exists, err := r.find(ctx, o, o.kafka.Name, kafka)
 	if err != nil {
@@ -60,9 +60,9 @@ func sameWish(a, b metav1.Object) bool {
 		(a.GetDeletionTimestamp() == nil) == (b.GetDeletionTimestamp() == nil)
 }
 
-// stillStored fails with errOvertaken unless the Secrets that the reconcile was decided
+// checkSecrets fails with errOvertaken unless the Secrets that the reconcile was decided
 // from, and those that it wrote, hold what they held then.
-func (r *Reconciler) stillStored(ctx context.Context, o *observation) error {
+func (r *Reconciler) checkSecrets(ctx context.Context, o *observation) error {
 	for name := range o.secrets {
 		secret := metadataObject(secretKind())
 		if _, err := r.find(ctx, o, name, secret); err != nil {
@@ -92,9 +92,9 @@ func (c *decided) decideTrustAgain() error {
 	return nil
 }
 
-// leadsThere fails with errOvertaken unless the pod that is made after a restart is
+// checkPodSet fails with errOvertaken unless the pod that is made after a restart is
 // the one that is wanted: another leader may have described another one since.
-func (r *Reconciler) leadsThere(ctx context.Context, c *applied, act *rollout.Act) error {
+func (r *Reconciler) checkPodSet(ctx context.Context, c *applied, act *rollout.Act) error {
 	i := slices.IndexFunc(c.cluster.Nodes, func(n model.Node) bool { return n.Pod == act.PodName })
 	if act.Kind != rollout.Restart || i < 0 {
 		return nil

@@ -84,7 +84,7 @@ func (r *Reconciler) decideAuthorities(ctx context.Context, c *decided) ([]autho
 func (c *decided) decideDomains(problems []authority.Problem) error {
 	if len(problems) > 0 {
 		invalid := &authority.InvalidResourceError{Problems: problems}
-		if c.cannotAsk() || !c.standOn() {
+		if c.cannotAsk() || !c.useLastKnown() {
 			return invalid
 		}
 		c.invalid = invalid
@@ -96,11 +96,11 @@ func (c *decided) decideDomains(problems []authority.Problem) error {
 // checkListeners checks the certificates that listeners are given. One that cannot be used, and has none before it, keeps
 // nothing else from being renewed.
 func (c *desired) checkListeners() error {
-	if c.stands() {
+	if c.isDegraded() {
 		return nil
 	}
 	err := c.checkCustomCertificates()
-	if !invalidResource(err) || !c.standOn() {
+	if !invalidResource(err) || !c.useLastKnown() {
 		return err
 	}
 	c.unfit = err
@@ -115,7 +115,7 @@ func (r *Reconciler) decideCAs(c *decided) ([]authority.Problem, error) {
 	for _, kind := range kinds() {
 		inputs[kind] = r.authorityInput(c, kind)
 		if names := c.foreignSecrets(kind); len(names) > 0 {
-			if err := c.hold(kind, inputs[kind], names); err != nil {
+			if err := c.freeze(kind, inputs[kind], names); err != nil {
 				return nil, err
 			}
 			continue
@@ -127,7 +127,7 @@ func (r *Reconciler) decideCAs(c *decided) ([]authority.Problem, error) {
 		problems = append(problems, d.Problems...)
 		d.remarks = slices.Concat(authority.Ignored(inputs[kind]), authority.Misasked(inputs[kind]))
 	}
-	found, err := c.keepApart(inputs)
+	found, err := c.freezeUnlessApart(inputs)
 	return append(problems, found...), err
 }
 
@@ -140,9 +140,9 @@ func (c *decided) cannotAsk() bool {
 	return !exists && !c.isForeign(secretObject(name)) && len(c.clusterCA.Problems) > 0 && len(c.clusterCA.Keys) == 0
 }
 
-// keepApart lets an authority stand as it is that would let nodes accept users as
+// freezeUnlessApart lets an authority stand as it is that would let nodes accept users as
 // nodes, unless a person has allowed it.
-func (c *decided) keepApart(inputs map[authorities.Kind]authority.Input) ([]authority.Problem, error) {
+func (c *decided) freezeUnlessApart(inputs map[authorities.Kind]authority.Input) ([]authority.Problem, error) {
 	if strings.EqualFold(c.kafka.Annotations[authority.AllowSharedAnnotation], isTrue) {
 		return nil, nil
 	}
@@ -151,7 +151,7 @@ func (c *decided) keepApart(inputs map[authorities.Kind]authority.Input) ([]auth
 		return nil, nil
 	}
 	kind := authorities.Of(holders)
-	decision, err := authority.Stand(inputs[kind])
+	decision, err := authority.Freeze(inputs[kind])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
@@ -163,7 +163,7 @@ func (c *decided) keepApart(inputs map[authorities.Kind]authority.Input) ([]auth
 
 // removalInProgress is the node whose removal the planner has granted, or noNode.
 func (r *Reconciler) removalInProgress(ctx context.Context, c *desired) (model.NodeID, error) {
-	if c.knownSettled() {
+	if c.isUndisrupted() {
 		return noNode, nil
 	}
 	record, err := r.readDisruption(ctx, c.observation)

@@ -48,8 +48,8 @@ func (o *observation) hasIssuer(kind authorities.Kind) bool {
 	return uses
 }
 
-// lookWhileDenied is when a cluster is looked at next of which no watch tells; zero when all do.
-func (o *observation) lookWhileDenied() time.Time {
+// retryWhileDenied is when a cluster is looked at next of which no watch tells; zero when all do.
+func (o *observation) retryWhileDenied() time.Time {
 	if len(o.denied) == 0 {
 		return time.Time{}
 	}

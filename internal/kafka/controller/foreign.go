@@ -63,11 +63,11 @@ func (r *Reconciler) keepToOwn(ctx context.Context, c *desired) error {
 		return err
 	}
 	c.wake(c.now.Add(kube.Unwatched)) // no watch reports when they change
-	if !c.stands() {
-		if !c.standOn() {
+	if !c.isDegraded() {
+		if !c.useLastKnown() {
 			return &foreignObjectsError{cluster: c.kafka.Name, objects: c.foreign}
 		}
-		if err := r.seekIntended(ctx, c); err != nil { // of the cluster that stands
+		if err := r.seekIntended(ctx, c); err != nil { // of the last known cluster
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (c *desired) intendedObjects() []objectID {
 	for _, node := range c.cluster.Nodes {
 		ids = append(ids, secretObject(node.Pod), objectID{configMapKind().GroupKind(), node.Pod})
 	}
-	if c.stands() {
+	if c.isDegraded() {
 		return ids
 	}
 	for _, object := range objectsOf(c.cluster) {

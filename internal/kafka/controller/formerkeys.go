@@ -28,7 +28,7 @@ func (r *Reconciler) deleteFormerKeys(ctx context.Context, c *applied) error {
 				excerpt.First(others, excerpt.Named, ", ")+" in the same Secret: delete the Secret when you do not need that")
 			continue
 		}
-		if err := r.stillStored(ctx, c.observation); err != nil {
+		if err := r.checkSecrets(ctx, c.observation); err != nil {
 			return err
 		}
 		if err := r.takeAway(ctx, c.observation, &secret); err != nil {
@@ -42,7 +42,7 @@ func (r *Reconciler) deleteFormerKeys(ctx context.Context, c *applied) error {
 // isFormer reports whether an issuer signs for an authority, and no certificate depends on a key that its Secret holds.
 func isFormer(c *decided, kind authorities.Kind) bool {
 	d := c.domain(kind)
-	if model.CASpec(c.caSpec(kind)).Source != authority.Outside || c.stands() || d.Held || !d.Plan.Done {
+	if model.CASpec(c.caSpec(kind)).Source != authority.Outside || c.isDegraded() || d.Held || !d.Plan.Done {
 		return false
 	}
 	certs := slices.Concat(d.Retired, storedLeaves(c.desired))

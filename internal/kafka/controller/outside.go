@@ -279,7 +279,7 @@ func anyPresents(c *desired, isWanted func(chain []*x509.Certificate) bool) bool
 
 // withdrawRequests takes away what was asked of the issuer for nodes and companions that are gone.
 func (r *Reconciler) withdrawRequests(ctx context.Context, c *applied) error {
-	if c.clusterCA.issuance() != trust.Offered || c.stands() || r.options.Gates.CertManagerCaType == featuregate.Off {
+	if c.clusterCA.issuance() != trust.Offered || c.isDegraded() || r.options.Gates.CertManagerCaType == featuregate.Off {
 		return nil
 	}
 	keep := []string{c.kafka.Name + operatorSecretSuffix}

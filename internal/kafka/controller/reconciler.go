@@ -116,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.metrics.Recall(request.NamespacedName, observed.kafka.Status.Conditions)
 	c := begin(observed, r.meet(request.NamespacedName, observed.kafka.UID))
 	defer r.trackSurvey(c.decided)
-	c.wake(observed.lookWhileDenied())
+	c.wake(observed.retryWhileDenied())
 	if observed.clockIsWrong() {
 		return ctrl.Result{RequeueAfter: kube.ClockPause}, r.reportClock(ctx, c)
 	}
@@ -126,10 +126,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	err = r.decide(ctx, c.decided)
 	var acted outcome
 	if err == nil {
-		acted, err = r.carry(ctx, c)
+		acted, err = r.execute(ctx, c)
 	}
 	if errors.Is(err, errUnpolled) {
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
+		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	}
 	if lostRace(err) {
 		return r.lost(ctx, c, err)
@@ -142,7 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // lost ends a reconcile in which another client wrote first: the next one begins with what that
 // client wrote. Only losing several times in a row is reported.
 func (r *Reconciler) lost(ctx context.Context, c *applied, race error) (ctrl.Result, error) {
-	result := ctrl.Result{RequeueAfter: lookAgain}
+	result := ctrl.Result{RequeueAfter: retryDelay}
 	c.memory.lostRaces++
 	if c.memory.lostRaces < racesInARow {
 		return result, nil
@@ -151,12 +151,12 @@ func (r *Reconciler) lost(ctx context.Context, c *applied, race error) (ctrl.Res
 	return result, err
 }
 
-// carry carries out what was decided. Where the resources cannot be used that is
+// execute carries out what was decided. Where the resources cannot be used that is
 // the upkeep of certificates, and the reason is still an error.
-func (r *Reconciler) carry(ctx context.Context, c *applied) (outcome, error) {
+func (r *Reconciler) execute(ctx context.Context, c *applied) (outcome, error) {
 	write := r.apply
-	if c.stands() {
-		write = r.keepUp
+	if c.isDegraded() {
+		write = r.applyCertificates
 	}
 	left, err := write(ctx, c)
 	if err != nil || holdsRestarts(ctx, left) {
@@ -169,19 +169,19 @@ func (r *Reconciler) carry(ctx context.Context, c *applied) (outcome, error) {
 	case err != nil:
 		return outcome{}, together(left, err)
 	}
-	if c.stands() {
-		return acted, together(left, c.whyStands())
+	if c.isDegraded() {
+		return acted, together(left, c.degradedReason())
 	}
 	if left != nil { // the nodes are not as they should be
 		return acted, together(left, r.followEvidence(ctx, c), err)
 	}
 	failure := r.followUp(ctx, c, &acted)
-	return acted, foremost(failure, err)
+	return acted, retryableFirst(failure, err)
 }
 
-// foremost is what a reconcile fails with whose record of disruptions may be unreadable, too: a
+// retryableFirst is what a reconcile fails with whose record of disruptions may be unreadable, too: a
 // failure that passes is told first, because it has the reconcile repeated.
-func foremost(failure, unreadable error) error {
+func retryableFirst(failure, unreadable error) error {
 	if transient(failure) != nil {
 		return failure
 	}

@@ -41,7 +41,7 @@ func recordAgain(failure error) time.Duration {
 	case failure == nil, long:
 		return 0
 	case lostRace(failure):
-		return lookAgain
+		return retryDelay
 	default:
 		return recordPause
 	}

@@ -47,7 +47,7 @@ func (r *Reconciler) resolve(ctx context.Context, c *desired, removing model.Nod
 	if len(c.findings.Errors) > 0 {
 		// The condition says what is wrong, not what was tried.
 		unusable := &model.InvalidResourceError{Findings: c.findings.Errors}
-		if !c.standOn() {
+		if !c.useLastKnown() {
 			return unusable
 		}
 		c.unusable = unusable

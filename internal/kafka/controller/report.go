@@ -36,7 +36,7 @@ func (r *Reconciler) reportPaused(ctx context.Context, c *applied) (ctrl.Result,
 		condition.ReconciliationPaused, reasonPaused,
 		"the Kafka is not changed while the annotation "+model.PauseAnnotation+" is true; pods that stop are recreated",
 	)}))
-	return ctrl.Result{RequeueAfter: c.nextLook(outcome{})}, errors.Join(failure, r.writeStatus(ctx, c.observation, status))
+	return ctrl.Result{RequeueAfter: c.nextReconcile(outcome{})}, errors.Join(failure, r.writeStatus(ctx, c.observation, status))
 }
 
 // watch returns the conditions of a cluster in which nothing is changed. It decides only to report,
@@ -50,17 +50,17 @@ func (r *Reconciler) watch(ctx context.Context, c *applied) ([]wanted, error) {
 	case len(c.podSets) == 0:
 		return nil, nil
 	case undecided != nil:
-		return c.said(ofTrust), r.lookLater(c.observation, undecided)
+		return c.said(ofTrust), r.reportUndecided(c.observation, undecided)
 	}
 	r.metrics.Note(client.ObjectKeyFromObject(&c.kafka), c.figures(outcome{}))
 	return c.writtenConditions(), nil
 }
 
-// lookLater tells why a cluster in which nothing is changed could not be looked at, and
+// reportUndecided tells why a cluster in which nothing is changed could not be looked at, and
 // returns what has the reconcile repeated.
-func (r *Reconciler) lookLater(o *observation, undecided error) error {
+func (r *Reconciler) reportUndecided(o *observation, undecided error) error {
 	if errors.Is(undecided, errUnpolled) {
-		o.wake(o.now.Add(lookAgain))
+		o.wake(o.now.Add(retryDelay))
 		return nil
 	}
 	failure := transient(undecided)
@@ -108,8 +108,8 @@ func (r *Reconciler) report(ctx context.Context, c *applied, acted outcome, fail
 		if isRefused(failure) {
 			c.wake(c.now.Add(kube.Unwatched))
 		}
-		if c.stands() || invalidResource(failure) || isRefused(failure) {
-			result.RequeueAfter = c.nextLook(acted) // certificates end all the same
+		if c.isDegraded() || invalidResource(failure) || isRefused(failure) {
+			result.RequeueAfter = c.nextReconcile(acted) // certificates end all the same
 		}
 		return result, errors.Join(r.writeStatus(ctx, c.observation, status), r.writePoolWarnings(ctx, c.observation))
 	}
@@ -130,7 +130,7 @@ func (r *Reconciler) report(ctx context.Context, c *applied, acted outcome, fail
 	if err := r.writeStatus(ctx, c.observation, status); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: c.nextLook(acted)}, r.writePoolStatuses(ctx, c.desired)
+	return ctrl.Result{RequeueAfter: c.nextReconcile(acted)}, r.writePoolStatuses(ctx, c.desired)
 }
 
 // reportTime is how long a reconcile may take to report, whatever it took before.
@@ -154,7 +154,7 @@ func inOwnTime(ctx context.Context) (context.Context, context.CancelFunc) {
 // failed is the condition for a failure. Expired certificates that the cluster still presents
 // come first in its message: they already cut off clients and nodes.
 func (c *applied) failed(failure error) wanted {
-	if ended := c.expired(); c.stands() && ended.kind != "" {
+	if ended := c.expired(); c.isDegraded() && ended.kind != "" {
 		ended.message += "; " + failure.Error()
 		return ended
 	}
@@ -244,8 +244,8 @@ func (c *decided) listenerCertificates() listenerCertificates {
 	return certificates
 }
 
-// nextLook is how long until something falls due by time.
-func (c *applied) nextLook(acted outcome) time.Duration {
+// nextReconcile is how long until something falls due by time.
+func (c *applied) nextReconcile(acted outcome) time.Duration {
 	next := acted.again
 	if again := recordAgain(c.unrecorded); again > 0 && (next == 0 || again < next) {
 		next = again

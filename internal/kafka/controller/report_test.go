@@ -105,7 +105,7 @@ func TestTheNextLookIsWhenTheFirstThingFallsDue(t *testing.T) {
 			for _, due := range c.due {
 				p.wake(due)
 			}
-			if got := p.nextLook(outcome{again: c.again}); got != c.want {
+			if got := p.nextReconcile(outcome{again: c.again}); got != c.want {
 				t.Errorf("next look in %s, want %s", got, c.want)
 			}
 		})

@@ -29,13 +29,13 @@ func (o *observation) handsOff() bool { return o.paused() || o.clockIsWrong() }
 func (r *Reconciler) reportClock(ctx context.Context, c *applied) error {
 	watched, failure := r.watch(ctx, c)
 	status := *c.kafka.Status.DeepCopy()
-	status.Conditions = c.conditions(slices.Concat(c.warnings(), watched, c.stillSaid(), []wanted{c.clockWarning()}))
+	status.Conditions = c.conditions(slices.Concat(c.warnings(), watched, c.keptConditions(), []wanted{c.clockWarning()}))
 	return errors.Join(failure, r.writeStatus(ctx, c.observation, status))
 }
 
-// stillSaid are the other conditions of the cluster. The cluster is reported as not ready once a certificate that it
+// keptConditions are the other conditions of the cluster. The cluster is reported as not ready once a certificate that it
 // presents has expired, and as paused only while its resource asks for that.
-func (c *applied) stillSaid() []wanted {
+func (c *applied) keptConditions() []wanted {
 	ended := c.expired()
 	reported := c.said(func(kind condition.Type) bool {
 		told := ofTrust(kind) || kind == condition.Warning || ended.kind != "" && ofReadiness(kind)

@@ -83,7 +83,7 @@ func TestWhileTheClockIsWrongTheRestStaysAsItWasSaid(t *testing.T) {
 			p := clusterOf(kafka, map[string]*corev1.Pod{"a": readyPod("a")})
 			c.presents(p)
 			var kept []condition.Type
-			for _, w := range p.stillSaid() {
+			for _, w := range p.keptConditions() {
 				kept = append(kept, w.kind)
 			}
 			if !slices.Equal(kept, c.want) {
@@ -105,7 +105,7 @@ func TestWhileTheClockIsWrongAKafkaIsSaidToBePausedOnlyIfItIs(t *testing.T) {
 			kafka.Status.Conditions = []condition.Condition{{Type: condition.ReconciliationPaused, Status: condition.True, Reason: reasonPaused}}
 			c := clusterOf(kafka, nil)
 			c.ahead = 24 * time.Hour
-			reported := slices.ContainsFunc(c.stillSaid(), func(w wanted) bool { return w.kind == condition.ReconciliationPaused })
+			reported := slices.ContainsFunc(c.keptConditions(), func(w wanted) bool { return w.kind == condition.ReconciliationPaused })
 			if want := annotations != nil; reported != want {
 				t.Errorf("it is said to be paused: %t, want %t", reported, want)
 			}

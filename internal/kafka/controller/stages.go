@@ -74,8 +74,8 @@ type applied struct {
 	nodes map[string]nodeCertificates
 	// issued are the certificates, by the names of their Secrets, that are issued and not written.
 	issued map[string]authority.LeafDecision
-	// moved is true once a Secret was written: what was decided from Secrets is then decided again.
-	moved bool
+	// hasWritten is true once a Secret was written: what was decided from Secrets is then decided again.
+	hasWritten bool
 	// unrecorded is why it could not be recorded what trust was decided from.
 	unrecorded error
 }

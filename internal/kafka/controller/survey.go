@@ -48,12 +48,12 @@ func (r *Reconciler) surveyOf(o *observation, questions ...survey.Question) surv
 	o.questions = append(o.questions, questions...)
 	latest, isPolled := r.surveys.Latest(client.ObjectKeyFromObject(&o.kafka))[o.kafka.UID]
 	if !isPolled {
-		return surveyed{again: lookAgain}
+		return surveyed{again: retryDelay}
 	}
 	wasAsked := !slices.ContainsFunc(questions, func(q survey.Question) bool { return !slices.Contains(latest.Answer.Asked, q.About) })
-	found := surveyed{Answers: *latest.Answer, isKnown: wasAsked, isFresh: wasAsked && latest.Process == processesOf(o.pods) && o.now.Sub(latest.At) <= surveyAge, again: lookAgain}
+	found := surveyed{Answers: *latest.Answer, isKnown: wasAsked, isFresh: wasAsked && latest.Process == processesOf(o.pods) && o.now.Sub(latest.At) <= surveyAge, again: retryDelay}
 	if unanswered, is := errors.AsType[survey.UnansweredError](latest.Err); is {
-		found.unanswered, found.again = unanswered, min(max(o.now.Sub(latest.Since), lookAgain), longestWait)
+		found.unanswered, found.again = unanswered, min(max(o.now.Sub(latest.Since), retryDelay), longestWait)
 	}
 	return found
 }

@@ -221,11 +221,11 @@ func TestAClusterThatDoesNotAnswerIsLookedAtLessAndLessOften(t *testing.T) {
 		passed  time.Duration
 		want    time.Duration
 	}{
-		"it answers":                       {answers: true, want: lookAgain},
-		"it does not":                      {want: lookAgain},
+		"it answers":                       {answers: true, want: retryDelay},
+		"it does not":                      {want: retryDelay},
 		"it has not for twenty seconds":    {passed: 20 * time.Second, want: 20 * time.Second},
 		"it has not for an hour":           {passed: time.Hour, want: longestWait},
-		"it answers as it did an hour ago": {answers: true, passed: time.Hour, want: lookAgain},
+		"it answers as it did an hour ago": {answers: true, passed: time.Hour, want: retryDelay},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -263,7 +263,7 @@ func TestNothingIsDisruptedOnWhatIsNotFresh(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			decided := sight{snapshot: c.snapshot, asked: c.asked}.decide()
+			decided := rolloutInput{snapshot: c.snapshot, asked: c.asked}.decide()
 			if (decided.Act != nil) != c.acts || decided.Settled != c.settle {
 				t.Errorf("decided %+v, want an act: %t, settled: %t", decided, c.acts, c.settle)
 			}
@@ -367,8 +367,8 @@ func TestWhatMayHoldALostAuthorityIsPolledAgainThoughSilentAMomentAgo(t *testing
 	})
 }
 
-func removedSight(partitions bool) sight {
-	return sight{
+func removedSight(partitions bool) rolloutInput {
+	return rolloutInput{
 		snapshot: rollout.Snapshot{Partitions: rollout.Partitions{Known: partitions}},
 		record:   disruptionRecord{Kind: rollout.Remove, Disruption: &disruption{Node: 9, UID: "9"}},
 	}

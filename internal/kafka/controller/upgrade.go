@@ -16,7 +16,7 @@ import (
 // checkTopics lets the cluster stand, before its first node is restarted into a version, while Kafka holds a topic with which brokers of
 // that version do not start. While Kafka cannot be asked there may be one.
 func (r *Reconciler) checkTopics(c *decided) error {
-	if c.stands() {
+	if c.isDegraded() {
 		return nil // no node is restarted into another version
 	}
 	limits := release.NewTopicLimits(c.cluster.Version.Name, versionsOfPods(c.desired))
@@ -37,7 +37,7 @@ func (r *Reconciler) checkTopics(c *decided) error {
 	default:
 		err = refuseTopics(c.desired, limits, answers.Topics)
 	}
-	if err == nil || !c.standOn() {
+	if err == nil || !c.useLastKnown() {
 		return err
 	}
 	c.unfit = err

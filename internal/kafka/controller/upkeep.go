@@ -15,26 +15,26 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// standOn lets a reconcile whose resources or authorities cannot be used go on with the
-// cluster as it stands: a mistake in a manifest must not let certificates expire. The
-// result is false when nothing stands yet: no node is known.
-func (c *desired) standOn() bool {
+// useLastKnown continues a reconcile whose resources or CAs cannot be used with the cluster as it was
+// last: a mistake in a manifest must not let certificates expire. The result is false when no node is
+// known yet.
+func (c *desired) useLastKnown() bool {
 	if len(c.asked.Known.Pools) == 0 {
 		return false
 	}
-	c.cluster = model.Standing(c.asked, c.publishedListeners())
+	c.cluster = model.LastKnown(c.asked, c.publishedListeners())
 	c.keepCustomCertificates()
 	return true
 }
 
-// stands reports whether the cluster of the reconcile is the one that stands, and not
-// the one that the resources ask for.
-func (c *desired) stands() bool {
+// isDegraded reports whether the cluster of the reconcile is the last one known, and not the one that
+// the resources ask for.
+func (c *desired) isDegraded() bool {
 	return c.occupied != nil || c.unusable != nil || c.unfit != nil || c.invalid != nil
 }
 
-// whyStands is why the cluster is the one that stands; nil when it is not.
-func (c *desired) whyStands() error {
+// degradedReason is why the cluster is the last one known; nil when it is not.
+func (c *desired) degradedReason() error {
 	var why error
 	for _, reason := range []error{c.occupied, c.unusable, c.unfit, c.invalid} {
 		switch {
@@ -92,8 +92,8 @@ func (c *desired) keepCustomCertificates() {
 	}
 }
 
-// keepUp writes what keeps certificates valid and trusted, and nothing else. Left is what could not be written.
-func (r *Reconciler) keepUp(ctx context.Context, c *applied) (left, err error) {
+// applyCertificates writes what keeps certificates valid and trusted, and nothing else. Left is what could not be written.
+func (r *Reconciler) applyCertificates(ctx context.Context, c *applied) (left, err error) {
 	if err := r.applyAuthorities(ctx, c); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ func TestAClusterThatLoadsSomethingIsLookedAtSoonUnlessAnAgentIsSilent(t *testin
 		silent []string
 		want   time.Duration
 	}{
-		"all agents answer": {nil, lookAgain},
+		"all agents answer": {nil, retryDelay},
 		"one is silent":     {[]string{"b"}, longestWait},
 	} {
 		t.Run(name, func(t *testing.T) {

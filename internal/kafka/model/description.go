@@ -70,7 +70,7 @@ func (d Description) undescribed(format string, args ...any) error {
 // version from the image that the operator has now.
 // Errors wrap ErrDescription.
 func (d Description) Render() (corev1.Pod, error) {
-	cluster := Standing(Input{Kafka: d.Kafka, Settings: d.Settings}, nil)
+	cluster := LastKnown(Input{Kafka: d.Kafka, Settings: d.Settings}, nil)
 	pool, id, named := cluster.Names.NodeOf(d.Pod.Name)
 	if !named || cluster.Names.PodSet(pool) != d.PodSet {
 		return corev1.Pod{}, d.undescribed("no node of the pool of StrimziPodSet %s has its name", d.PodSet)

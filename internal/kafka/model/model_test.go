@@ -424,7 +424,7 @@ func TestKeysOfTheOperatorInATemplateNeverReachTheSecret(t *testing.T) {
 		t.Error("the template is not reported")
 	}
 	want := kafkav1.MetadataTemplate{Labels: map[string]string{"team": "orders"}, Annotations: map[string]string{"note": "kept"}}
-	for name, cluster := range map[string]Cluster{"that is asked for": asked, "that stands": Standing(in, nil)} {
+	for name, cluster := range map[string]Cluster{"that is asked for": asked, "that stands": LastKnown(in, nil)} {
 		if diff := cmp.Diff(want, cluster.ClusterCACert); diff != "" {
 			t.Errorf("the cluster %s (-want +got):\n%s", name, diff)
 		}

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Standing is the cluster as it stands, as far as its certificates are concerned:
+// LastKnown is the cluster as it was last, as far as its certificates are concerned:
 // names, nodes, listeners, and the labels and annotations that the resources may add, and
 // nothing else that the resources wish. It is what is left to go by while the resources cannot be used, since certificates end all the
 // same. listeners are those that nodes run with. All pools count as retired: their
 // nodes keep the configuration that they have.
-func Standing(in Input, listeners []Listener) Cluster {
+func LastKnown(in Input, listeners []Listener) Cluster {
 	r := &resolver{in: in}
 	cluster := Cluster{
 		Names: Names{

@@ -28,27 +28,27 @@ const kafkaUserKind = "KafkaUser"
 // there are none). Of Secrets and pod sets it holds metadata; their content is read by name.
 // A read of a kind without a watch fails, so that it cannot load all its objects into memory.
 func CacheOptions(namespaces []string) cache.Options {
-	metadata := ofCluster(transform(keepMetadata))
+	metadata := ofCluster(cacheTransform(stripMetadata))
 	options := cache.Options{
 		ReaderFailOnMissingInformer: true,
-		DefaultTransform:            transform(keepMetadata),
+		DefaultTransform:            cacheTransform(stripMetadata),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                   ofCluster(transform(keepPod)),
+			&corev1.Pod{}:                   ofCluster(cacheTransform(stripPod)),
 			&corev1.ConfigMap{}:             metadata,
 			&corev1.Service{}:               metadata,
 			&corev1.ServiceAccount{}:        metadata,
 			&policyv1.PodDisruptionBudget{}: metadata,
 			&networkingv1.NetworkPolicy{}:   metadata,
-			&corev1.PersistentVolumeClaim{}: ofCluster(transform(keepClaim)),
-			&appsv1.Deployment{}:            ofCluster(transform(keepCompanion)),
+			&corev1.PersistentVolumeClaim{}: ofCluster(cacheTransform(stripClaim)),
+			&appsv1.Deployment{}:            ofCluster(cacheTransform(stripDeployment)),
 			&rbacv1.Role{}:                  metadata,
 			&rbacv1.RoleBinding{}:           metadata,
 			&corev1.Secret{}: {
 				Label:     selecting(model.ClusterLabel, selection.Exists).Add(ofNoUser()...),
-				Transform: transform(keepSecret),
+				Transform: cacheTransform(stripSecret),
 			},
 			// One that has lost its label has pods all the same.
-			&podsetv1.StrimziPodSet{}: {Transform: transform(keepPodSet)},
+			&podsetv1.StrimziPodSet{}: {Transform: cacheTransform(stripPodSet)},
 		},
 	}
 	if len(namespaces) > 0 {

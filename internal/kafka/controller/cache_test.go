@@ -501,7 +501,7 @@ func mentioning(t *testing.T, sets ...*podsetv1.StrimziPodSet) client.WithWatch 
 				return fmt.Errorf("a cache of metadata holds no %T", into)
 			}
 			for i := range list.Items {
-				keepPodSet(&list.Items[i])
+				stripPodSet(&list.Items[i])
 			}
 			return nil
 		},

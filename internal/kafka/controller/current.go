@@ -31,7 +31,7 @@ func overtakenBy(kind, name string) error {
 // for nothing.
 func (r *Reconciler) checkResources(ctx context.Context, o *observation) error {
 	kafka := metadataObject(kafkaKind())
-	exists, err := r.find(ctx, o, o.kafka.Name, kafka)
+	exists, err := r.getLive(ctx, o, o.kafka.Name, kafka)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func sameWish(a, b metav1.Object) bool {
 func (r *Reconciler) checkSecrets(ctx context.Context, o *observation) error {
 	for name := range o.secrets {
 		secret := metadataObject(secretKind())
-		if _, err := r.find(ctx, o, name, secret); err != nil {
+		if _, err := r.getLive(ctx, o, name, secret); err != nil {
 			return err
 		}
 		if secret.ResourceVersion != o.secrets[name].ResourceVersion {
@@ -101,7 +101,7 @@ func (r *Reconciler) checkPodSet(ctx context.Context, c *applied, act *rollout.A
 	}
 	node := c.cluster.Nodes[i]
 	var set podsetv1.StrimziPodSet
-	exists, err := r.find(ctx, c.observation, c.cluster.Names.PodSet(node.Pool), &set)
+	exists, err := r.getLive(ctx, c.observation, c.cluster.Names.PodSet(node.Pool), &set)
 	if err != nil {
 		return err
 	}

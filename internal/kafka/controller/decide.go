@@ -51,7 +51,7 @@ func (r *Reconciler) desire(ctx context.Context, c *desired) error {
 	if err := r.resolve(ctx, c, removing); err != nil {
 		return err
 	}
-	if err := r.keepToOwn(ctx, c); err != nil {
+	if err := r.checkOwnership(ctx, c); err != nil {
 		return err
 	}
 	c.window = c.openWindow()

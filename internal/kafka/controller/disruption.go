@@ -105,7 +105,7 @@ func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disrup
 	}
 	if !o.isOurs(&object) {
 		id := disruptionObject(o.kafka.Name)
-		return disruptionRecord{}, &foreignObjectsError{cluster: o.kafka.Name, objects: []foreignObject{{id, o.whose(&object), another(&object, o) == nil}}}
+		return disruptionRecord{}, &foreignObjectsError{cluster: o.kafka.Name, objects: []foreignObject{{id, o.describeOwner(&object), otherOwner(&object, o) == nil}}}
 	}
 	record := disruptionRecord{}
 	if text, found := object.Data[disruptionKey]; found && text != "" {

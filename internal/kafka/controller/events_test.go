@@ -440,7 +440,7 @@ func TestSecretsThatAreNotReadAreToldByOneEventThatSaysWhatToDo(t *testing.T) {
 			r, collected := collecting()
 			c := clusterOf(smallKafka(), nil)
 			for i := range count {
-				c.unread = append(c.unread, trace{name: fmt.Sprintf("my-x-%d", i)})
+				c.unread = append(c.unread, orphanCandidate{name: fmt.Sprintf("my-x-%d", i)})
 			}
 			c.noteHidden()
 

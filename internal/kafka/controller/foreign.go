@@ -56,10 +56,10 @@ func (e *foreignObjectsError) Error() string {
 		"delete it, or have its owner recreate it under another name%s", excerpt.First(sentences, excerpt.Named, "; "), label)
 }
 
-// keepToOwn leaves the cluster unchanged while an object not owned by it has a name that
+// checkOwnership leaves the cluster unchanged while an object not owned by it has a name that
 // it needs. A cluster that does not exist yet is not created.
-func (r *Reconciler) keepToOwn(ctx context.Context, c *desired) error {
-	if err := r.seekIntended(ctx, c); err != nil || len(c.foreign) == 0 {
+func (r *Reconciler) checkOwnership(ctx context.Context, c *desired) error {
+	if err := r.addIntended(ctx, c); err != nil || len(c.foreign) == 0 {
 		return err
 	}
 	c.wake(c.now.Add(kube.Unwatched)) // no watch reports when they change
@@ -67,7 +67,7 @@ func (r *Reconciler) keepToOwn(ctx context.Context, c *desired) error {
 		if !c.useLastKnown() {
 			return &foreignObjectsError{cluster: c.kafka.Name, objects: c.foreign}
 		}
-		if err := r.seekIntended(ctx, c); err != nil { // of the last known cluster
+		if err := r.addIntended(ctx, c); err != nil { // of the last known cluster
 			return err
 		}
 	}
@@ -75,11 +75,11 @@ func (r *Reconciler) keepToOwn(ctx context.Context, c *desired) error {
 	return nil
 }
 
-// seekIntended looks, by their names and past the cache, for the objects that are to be
+// addIntended looks, by their names and past the cache, for the objects that are to be
 // written and that the observation does not show. One of our own, whose label was taken
 // off, is added to the observation; others are foreign. In the steady state the
 // observation shows everything, and nothing is asked.
-func (r *Reconciler) seekIntended(ctx context.Context, c *desired) error {
+func (r *Reconciler) addIntended(ctx context.Context, c *desired) error {
 	for _, id := range slices.Concat(c.intendedObjects(), r.companionObjects(c.cluster)) {
 		if c.isForeign(id) {
 			continue
@@ -87,34 +87,34 @@ func (r *Reconciler) seekIntended(ctx context.Context, c *desired) error {
 		object := c.observed(id)
 		if object == nil {
 			found := metadataObject(id.kind.WithVersion(objectVersion))
-			exists, err := r.find(ctx, c.observation, id.name, found)
+			exists, err := r.getLive(ctx, c.observation, id.name, found)
 			if err != nil {
 				return err
 			}
 			if !exists {
 				continue
 			}
-			if err := r.admit(ctx, c.observation, id, found); err != nil {
+			if err := r.addOwned(ctx, c.observation, id, found); err != nil {
 				return err
 			}
 			object = found
 		}
 		if !c.isOurs(object) || c.observed(id) == nil {
-			c.foreign = append(c.foreign, foreignObject{id, c.whose(object), another(object, c.observation) == nil && id.kind != podSetGroupKind()})
+			c.foreign = append(c.foreign, foreignObject{id, c.describeOwner(object), otherOwner(object, c.observation) == nil && id.kind != podSetGroupKind()})
 		}
 	}
 	return nil
 }
 
-// admit adds an object of ours that no list has shown to the observation.
-func (r *Reconciler) admit(ctx context.Context, o *observation, id objectID, object *metav1.PartialObjectMetadata) error {
+// addOwned adds an object of ours that no list has shown to the observation.
+func (r *Reconciler) addOwned(ctx context.Context, o *observation, id objectID, object *metav1.PartialObjectMetadata) error {
 	switch {
 	case !o.isOurs(object):
 		return nil
 	case id.kind == secretKind().GroupKind():
-		return r.seekSecret(ctx, o, id.name)
+		return r.addSecret(ctx, o, id.name)
 	case id.kind == podSetGroupKind():
-		return r.seekPodSet(ctx, o, id.name)
+		return r.addPodSet(ctx, o, id.name)
 	default:
 		o.objects[id] = object
 		return nil

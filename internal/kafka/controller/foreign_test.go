@@ -42,7 +42,7 @@ func TestObjectsOfOthersAreFoundBeforeAnythingIsWritten(t *testing.T) {
 			t.Parallel()
 			r, c := beside(object)
 
-			foreign, is := errors.AsType[*foreignObjectsError](r.keepToOwn(t.Context(), c.desired))
+			foreign, is := errors.AsType[*foreignObjectsError](r.checkOwnership(t.Context(), c.desired))
 
 			if !is || len(foreign.objects) != 1 || foreign.objects[0].name != object.GetName() {
 				t.Errorf("found: %v, want %s", foreign, object.GetName())

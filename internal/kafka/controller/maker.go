@@ -75,7 +75,7 @@ func (r *Reconciler) nodeConfigs(ctx context.Context, o *observation) (configs [
 			continue
 		}
 		config := metadataObject(configMapKind())
-		exists, err := r.find(ctx, o, id.name, config)
+		exists, err := r.getLive(ctx, o, id.name, config)
 		if err != nil {
 			return nil, false, err
 		}

@@ -289,7 +289,7 @@ func (c *desired) checkCustomCertificates() error {
 // staysInUse says which certificate a listener has that is offered one which cannot be presented. It is the same one after
 // an update of the operator that rejects more.
 func staysInUse(o *observation, listener model.Listener, before listenercert.Checked) string {
-	offered := o.brought[listener.Certificate.Secret].stored.Data[listener.Certificate.CertificateKey]
+	offered := o.referenced[listener.Certificate.Secret].stored.Data[listener.Certificate.CertificateKey]
 	if bytes.Equal(offered, before.Certificates) {
 		return "nodes present it until there is a better one"
 	}
@@ -331,7 +331,7 @@ func warnOfEnd(o *observation, listener model.Listener, presented listenercert.C
 }
 
 func (c *desired) customCertificate(listener model.Listener) listenercert.Certificate {
-	stored := c.brought[listener.Certificate.Secret]
+	stored := c.referenced[listener.Certificate.Secret]
 	return listenercert.Certificate{
 		Listener: listener.Name, Secret: listener.Certificate.Secret,
 		Stored: stored.stored, Unread: stored.unread,

@@ -55,15 +55,15 @@ type observation struct {
 	// strangers are unrelated pods that have the names of nodes' pods.
 	strangers map[string]*corev1.Pod
 	// unread are traces of Secrets that are more, or larger, than nodes can have.
-	unread []trace
+	unread []orphanCandidate
 	// others are the pods with the cluster's label that are no nodes.
 	others []*corev1.Pod
 	// offered is the operator's certificate as an issuer has issued it last, with what is presented with it.
 	offered []*x509.Certificate
 	// secrets are those of the cluster, and brought what its listeners and CAs refer to of others.
-	secrets map[string]corev1.Secret
-	brought map[string]brought
-	claims  map[string]*corev1.PersistentVolumeClaim
+	secrets    map[string]corev1.Secret
+	referenced map[string]referencedSecret
+	claims     map[string]*corev1.PersistentVolumeClaim
 	// objects is the metadata of everything of the cluster's that carries its label, except
 	// Kafkas, pools, pod sets, pods and Secrets.
 	objects map[objectID]*metav1.PartialObjectMetadata
@@ -151,7 +151,7 @@ func decodePool(written *unstructured.Unstructured) (*pool, error) {
 func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
 	o.podSets, o.anothersSets = make(map[string]podsetv1.StrimziPodSet, len(o.pools)), map[string]bool{}
 	for _, pool := range o.pools {
-		if err := r.seekPodSet(ctx, o, o.names().PodSet(pool.Name)); err != nil {
+		if err := r.addPodSet(ctx, o, o.names().PodSet(pool.Name)); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
 		return fmt.Errorf("listing StrimziPodSets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}
 	for i := range known.Items {
-		if err := r.seekMentioned(ctx, o, &known.Items[i]); err != nil {
+		if err := r.addMentioned(ctx, o, &known.Items[i]); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 	unnamed := o.unnamed()
 	for _, name := range unnamed[:min(len(unnamed), model.MaxNodes)] {
 		delete(o.pods, name)
-		if err := r.seekPod(ctx, o, name, map[string]bool{name: true}); err != nil {
+		if err := r.addPod(ctx, o, name, map[string]bool{name: true}); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (r *Reconciler) livePods(ctx context.Context, o *observation) ([]corev1.Pod
 			return nil, fmt.Errorf("listing pods of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 		}
 		for i := range list.Items {
-			keepPod(&list.Items[i])
+			stripPod(&list.Items[i])
 		}
 		pods = append(pods, list.Items...)
 		if page = list.Continue; page == "" {
@@ -227,7 +227,7 @@ func (r *Reconciler) readPods(ctx context.Context, o *observation, list listPods
 	if err != nil {
 		return err
 	}
-	if err := r.seekOwners(ctx, o, pods); err != nil {
+	if err := r.addOwners(ctx, o, pods); err != nil {
 		return err
 	}
 	o.pods, o.strangers, o.others = make(map[string]*corev1.Pod, len(pods)), map[string]*corev1.Pod{}, nil
@@ -238,20 +238,20 @@ func (r *Reconciler) readPods(ctx context.Context, o *observation, list listPods
 		}
 		o.place(&pods[i], names)
 	}
-	return r.seekPods(ctx, o, names)
+	return r.addPods(ctx, o, names)
 }
 
 // complete reads a pod of a node by its name whose pin is longer than the cache keeps.
 func (r *Reconciler) complete(ctx context.Context, o *observation, pod *corev1.Pod) error {
-	if !o.owns(pod) || !wasCut(pod.Annotations[agent.PinAnnotation]) {
+	if !o.owns(pod) || !isTruncated(pod.Annotations[agent.PinAnnotation]) {
 		return nil
 	}
 	var whole corev1.Pod
-	exists, err := r.find(ctx, o, pod.Name, &whole)
+	exists, err := r.getLive(ctx, o, pod.Name, &whole)
 	if err != nil || !exists {
 		return err
 	}
-	keepNode(&whole)
+	stripNodePod(&whole)
 	*pod = whole
 	return nil
 }
@@ -317,24 +317,24 @@ func (r *Reconciler) observeClaims(ctx context.Context, o *observation) error {
 // many others carry the cluster's label makes no difference.
 func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 	o.secrets = map[string]corev1.Secret{}
-	if err := r.seekSecrets(ctx, o, o.secretNames()); err != nil {
+	if err := r.addSecrets(ctx, o, o.secretNames()); err != nil {
 		return err
 	}
 	list := r.cachedSecrets
 	if !o.hasAuthorities() {
 		list = r.liveSecrets // one is made only if nothing depends on one that was lost
 	}
-	traces, err := secretTraces(ctx, o, list)
+	traces, err := orphanSecrets(ctx, o, list)
 	if err != nil {
 		return err
 	}
-	if err := r.seekTraces(ctx, o, traces); err != nil {
+	if err := r.addOrphanSecrets(ctx, o, traces); err != nil {
 		return err
 	}
 	if err := r.observeOffered(ctx, o); err != nil {
 		return err
 	}
-	return r.observeBrought(ctx, o)
+	return r.observeReferenced(ctx, o)
 }
 
 // hasAuthorities reports whether all Secrets of authorities that the operator writes

@@ -72,7 +72,7 @@ func (r *Reconciler) observeOffered(ctx context.Context, o *observation) error {
 		return nil
 	}
 	var secret corev1.Secret
-	exists, err := r.find(ctx, o, o.kafka.Name+operatorSecretSuffix+issuedSuffix, &secret)
+	exists, err := r.getLive(ctx, o, o.kafka.Name+operatorSecretSuffix+issuedSuffix, &secret)
 	if err != nil || !exists {
 		return err
 	}
@@ -88,7 +88,7 @@ func (o *observation) bundleOf(kind authorities.Kind) *authority.Bundle {
 	if !uses {
 		return nil
 	}
-	read := o.brought[caCert.Secret]
+	read := o.referenced[caCert.Secret]
 	bundle := &authority.Bundle{Secret: caCert.Secret, Entry: caCert.Key, Stored: read.stored, Unread: read.unread[caCert.Key]}
 	if kind == authorities.Cluster {
 		bundle.Offered = o.offered // what is issued to users is not read here

@@ -21,7 +21,7 @@ const strimziGroups = ".strimzi.io"
 // carries the label that names the cluster and has no other owner. Every object that
 // enters the observation is checked.
 func (o *observation) isOurs(object metav1.Object) bool {
-	if another(object, o) != nil {
+	if otherOwner(object, o) != nil {
 		return false
 	}
 	return o.isOwned(object) || object.GetLabels()[model.ClusterLabel] == o.kafka.Name
@@ -32,10 +32,10 @@ func (o *observation) isOwned(object metav1.Object) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == o.kafka.UID })
 }
 
-// another is the owner of an object in place of the Kafka, nil if there is none. Any other
+// otherOwner is the owner of an object in place of the Kafka, nil if there is none. Any other
 // controller counts. A Strimzi resource counts even if it is not the controller, except a
 // Kafka of the same name, which is a deleted predecessor.
-func another(object metav1.Object, o *observation) *metav1.OwnerReference {
+func otherOwner(object metav1.Object, o *observation) *metav1.OwnerReference {
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.UID != o.kafka.UID {
 		return owner
 	}
@@ -66,9 +66,9 @@ func isUnmarked(object metav1.Object) bool {
 	return len(object.GetOwnerReferences()) == 0 && object.GetLabels()[model.ClusterLabel] == ""
 }
 
-// whose describes the apparent owner of a foreign object.
-func (o *observation) whose(object metav1.Object) string {
-	if owner := another(object, o); owner != nil {
+// describeOwner describes the apparent owner of a foreign object.
+func (o *observation) describeOwner(object metav1.Object) string {
+	if owner := otherOwner(object, o); owner != nil {
 		return fmt.Sprintf("belongs to %s %s", owner.Kind, owner.Name)
 	}
 	switch cluster := object.GetLabels()[model.ClusterLabel]; cluster {

@@ -97,7 +97,7 @@ func TestAnObjectIsTheClustersByItsOwnerOrByItsLabelIfNobodyElseOwnsIt(t *testin
 				t.Errorf("it is the cluster's: %t, want %t", got, c.ours)
 			}
 			who := ""
-			if owner := another(&object, o); owner != nil {
+			if owner := otherOwner(&object, o); owner != nil {
 				who = owner.Name
 			}
 			if who != c.another {

@@ -139,7 +139,7 @@ func (c *polled) ofMembers(yield func(trust.MemberID, *corev1.Pod)) {
 // readRecords reads what the operator before this one wrote down.
 func (r *Reconciler) readRecords(ctx context.Context, o *observation) (map[string]rotation.Record, error) {
 	var stored corev1.ConfigMap
-	exists, err := r.find(ctx, o, rotation.ConfigMapName(o.kafka.Name), &stored)
+	exists, err := r.getLive(ctx, o, rotation.ConfigMapName(o.kafka.Name), &stored)
 	if err != nil {
 		return nil, err
 	}

@@ -145,10 +145,10 @@ func TestASecretThatNothingMarksIsBelievedIfTheOperatorWroteIt(t *testing.T) {
 	for writer, want := range map[string]int{string(fieldOwner): 1, "anybody": 0} {
 		for name, seek := range map[string]func(*Reconciler, context.Context, *observation) error{
 			"my-cluster-ca-cert": func(r *Reconciler, ctx context.Context, o *observation) error {
-				return r.seekSecret(ctx, o, "my-cluster-ca-cert")
+				return r.addSecret(ctx, o, "my-cluster-ca-cert")
 			},
 			"my-x-0": func(r *Reconciler, ctx context.Context, o *observation) error {
-				return r.seekTraces(ctx, o, []trace{{name: "my-x-0"}})
+				return r.addOrphanSecrets(ctx, o, []orphanCandidate{{name: "my-x-0"}})
 			},
 		} {
 			secret := &corev1.Secret{ObjectMeta: named(name, nil)}
@@ -176,7 +176,7 @@ func TestAConfigMapIsATraceOfANodeIfItIsLabelledWithItsPool(t *testing.T) {
 		config.OwnerReferences = ofKafka
 		c := clusterWithSets()
 		c.objects = map[objectID]*metav1.PartialObjectMetadata{{configMapKind().GroupKind(), "my-x-7"}: kept(t, config)}
-		if traces := c.nodeTraces(); len(traces) != want {
+		if traces := c.orphanCandidates(); len(traces) != want {
 			t.Errorf("of a ConfigMap with the pool %q there are the traces %v, want %d", pool, traces, want)
 		}
 	}
@@ -205,7 +205,7 @@ func TestOfTheSetsThatPodsNameThoseAreLookedForThatMayOwnNodes(t *testing.T) {
 			pod.OwnerReferences = []metav1.OwnerReference{c.owner}
 			p := clusterWithSets()
 
-			if err := New(Options{Live: live, Metrics: metrics.New()}).seekOwners(t.Context(), p.observation, []corev1.Pod{pod}); err != nil {
+			if err := New(Options{Live: live, Metrics: metrics.New()}).addOwners(t.Context(), p.observation, []corev1.Pod{pod}); err != nil {
 				t.Fatal(err)
 			}
 

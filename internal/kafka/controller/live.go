@@ -33,8 +33,8 @@ func (o *observation) names() model.Names {
 	return model.Names{Cluster: o.kafka.Name, Namespace: o.kafka.Namespace}
 }
 
-// find reads an object by its name past the cache, and reports whether it exists.
-func (r *Reconciler) find(ctx context.Context, o *observation, name string, into client.Object) (bool, error) {
+// getLive reads an object by its name past the cache, and reports whether it exists.
+func (r *Reconciler) getLive(ctx context.Context, o *observation, name string, into client.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: o.kafka.Namespace, Name: name}
 	err := r.options.Live.Get(ctx, key, into)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -56,23 +56,23 @@ func (e *tooManySetsError) Error() string {
 		"delete those that belong to no KafkaNodePool and to no running pod of the cluster; deleting a set deletes its pods", model.ClusterLabel, e.cluster, maxDescribed>>20)
 }
 
-// seekMentioned adds a pod set of which the cache tells that there is one.
-func (r *Reconciler) seekMentioned(ctx context.Context, o *observation, set *metav1.PartialObjectMetadata) error {
+// addMentioned adds a pod set of which the cache tells that there is one.
+func (r *Reconciler) addMentioned(ctx context.Context, o *observation, set *metav1.PartialObjectMetadata) error {
 	_, anothers := o.anothersSets[set.Name]
 	_, known := o.podSets[set.Name]
 	switch {
 	case known, anothers:
 		return nil
 	case kube.Applied(set, fieldOwner):
-		return r.seekPodSet(ctx, o, set.Name)
+		return r.addPodSet(ctx, o, set.Name)
 	default:
 		o.takePodSet(&podsetv1.StrimziPodSet{ObjectMeta: set.ObjectMeta})
 		return nil
 	}
 }
 
-// seekPodSet adds the pod set of that name, if there is one.
-func (r *Reconciler) seekPodSet(ctx context.Context, o *observation, name string) error {
+// addPodSet adds the pod set of that name, if there is one.
+func (r *Reconciler) addPodSet(ctx context.Context, o *observation, name string) error {
 	return r.readPodSet(ctx, o, name, o.takePodSet)
 }
 
@@ -82,7 +82,7 @@ func (r *Reconciler) readPodSet(ctx context.Context, o *observation, name string
 		return nil
 	}
 	var set podsetv1.StrimziPodSet
-	exists, err := r.find(ctx, o, name, &set)
+	exists, err := r.getLive(ctx, o, name, &set)
 	if err != nil || !exists {
 		return err
 	}
@@ -98,9 +98,9 @@ func (r *Reconciler) readPodSet(ctx context.Context, o *observation, name string
 	return nil
 }
 
-// seekOwners adds the pod sets that own pods of the cluster. Nothing else identifies a set
+// addOwners adds the pod sets that own pods of the cluster. Nothing else identifies a set
 // whose pool and label are both gone, or a set whose writer is unknown.
-func (r *Reconciler) seekOwners(ctx context.Context, o *observation, pods []corev1.Pod) error {
+func (r *Reconciler) addOwners(ctx context.Context, o *observation, pods []corev1.Pod) error {
 	for i := range pods {
 		owner := metav1.GetControllerOf(&pods[i])
 		if owner == nil || owner.Kind != podSetKind {
@@ -109,15 +109,15 @@ func (r *Reconciler) seekOwners(ctx context.Context, o *observation, pods []core
 		if _, _, ofNode := o.names().NodeOf(pods[i].Name); !ofNode {
 			continue
 		}
-		if err := r.seekOwner(ctx, o, owner); err != nil {
+		if err := r.addOwner(ctx, o, owner); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// seekOwner adds the pod set that owns a pod, if there still is one.
-func (r *Reconciler) seekOwner(ctx context.Context, o *observation, owner *metav1.OwnerReference) error {
+// addOwner adds the pod set that owns a pod, if there still is one.
+func (r *Reconciler) addOwner(ctx context.Context, o *observation, owner *metav1.OwnerReference) error {
 	return r.readPodSet(ctx, o, owner.Name, func(set *podsetv1.StrimziPodSet) {
 		if set.UID == owner.UID {
 			o.takeOwner(set)
@@ -125,8 +125,8 @@ func (r *Reconciler) seekOwner(ctx context.Context, o *observation, owner *metav
 	})
 }
 
-// nodeNames are the pods of all nodes of which there is a trace: those of the pod sets, and of
-// others as many as a cluster may have. Traces that its Kafka owns come before those that only
+// nodeNames are the pods of all nodes that left something: those of the pod sets, and of
+// others as many as a cluster may have. What its Kafka owns comes before what only
 // carry its label, because other clients may have created the latter.
 func (o *observation) nodeNames() map[string]bool {
 	names := map[string]bool{}
@@ -137,7 +137,7 @@ func (o *observation) nodeNames() map[string]bool {
 		}
 	}
 	room := model.MaxNodes
-	for _, t := range o.nodeTraces() {
+	for _, t := range o.orphanCandidates() {
 		if room == 0 {
 			break
 		}
@@ -156,36 +156,36 @@ func (o *observation) ofNode(secret string) bool {
 	return named && holds
 }
 
-// seekPods looks for the pods of nodes that have not been found yet.
-func (r *Reconciler) seekPods(ctx context.Context, o *observation, names map[string]bool) error {
+// addPods looks for the pods of nodes that have not been found yet.
+func (r *Reconciler) addPods(ctx context.Context, o *observation, names map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if o.podNamed(name) != nil {
 			continue
 		}
-		if err := r.seekPod(ctx, o, name, names); err != nil {
+		if err := r.addPod(ctx, o, name, names); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// seekPod adds the pod of that name, if there is one.
-func (r *Reconciler) seekPod(ctx context.Context, o *observation, name string, nodes map[string]bool) error {
+// addPod adds the pod of that name, if there is one.
+func (r *Reconciler) addPod(ctx context.Context, o *observation, name string, nodes map[string]bool) error {
 	var pod corev1.Pod
-	exists, err := r.find(ctx, o, name, &pod)
+	exists, err := r.getLive(ctx, o, name, &pod)
 	if err != nil || !exists {
 		return err
 	}
 	if o.owns(&pod) {
-		keepNode(&pod)
+		stripNodePod(&pod)
 	} else {
-		keepPod(&pod)
+		stripPod(&pod)
 	}
 	o.place(&pod, nodes)
 	return nil
 }
 
-// podNamed is what stands where a node's pod should: the pod, or a stranger.
+// podNamed is the pod that has the name of a node's: the node's own, or an unrelated one.
 func (o *observation) podNamed(name string) *corev1.Pod {
 	if pod, found := o.pods[name]; found {
 		return pod
@@ -212,24 +212,24 @@ func (o *observation) caSecrets(kind authorities.Kind) []string {
 	return []string{kind.KeySecret(o.kafka.Name), kind.CertSecret(o.kafka.Name), kind.TrustedCertsSecret(o.kafka.Name)}
 }
 
-// seekSecrets adds those of the names that seekSecret does.
-func (r *Reconciler) seekSecrets(ctx context.Context, o *observation, names []string) error {
+// addSecrets adds those of the names that addSecret does.
+func (r *Reconciler) addSecrets(ctx context.Context, o *observation, names []string) error {
 	for _, name := range names {
-		if err := r.seekSecret(ctx, o, name); err != nil {
+		if err := r.addSecret(ctx, o, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// seekSecret adds the Secret of that name, if there is one that belongs to the cluster,
-// or has until its marks were taken off, or is brought for it by its user.
-func (r *Reconciler) seekSecret(ctx context.Context, o *observation, name string) error {
+// addSecret adds the Secret of that name, if there is one that belongs to the cluster,
+// or has until its marks were taken off, or is provided for it by its user.
+func (r *Reconciler) addSecret(ctx context.Context, o *observation, name string) error {
 	if _, known := o.secrets[name]; known {
 		return nil
 	}
 	var secret corev1.Secret
-	exists, err := r.find(ctx, o, name, &secret)
+	exists, err := r.getLive(ctx, o, name, &secret)
 	if exists && (o.isOurs(&secret) || isUnmarked(&secret) && kube.Wrote(&secret, fieldOwner) || o.isBrought(name)) {
 		o.secrets[name] = secret
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// maxBrought is how many bytes of certificates and keys are read for the listeners of one
+// maxReferenced is how many bytes of certificates and keys are read for the listeners of one
 // Kafka. More does not fit into the Secret of a node.
-const maxBrought = 1 << 20
+const maxReferenced = 1 << 20
 
-// brought is what a Secret that listeners or CAs refer to holds for them.
-type brought struct {
+// referencedSecret is what a Secret that listeners or CAs refer to holds for them.
+type referencedSecret struct {
 	stored authority.Stored
 	// unread says of entries that listeners name why they were not read.
 	unread map[string]error
@@ -63,28 +63,28 @@ func refer(all []reference, secret string, entries ...string) []reference {
 	return all
 }
 
-// observeBrought reads the Secrets that CAs and listeners refer to, of any owner, because nothing else
+// observeReferenced reads the Secrets that CAs and listeners refer to, of any owner, because nothing else
 // is decided from them. It keeps the named entries within the size limits. Code that needs a missing
 // Secret reports it. Keys are not kept between reconciles, so each one reads each Secret once.
-func (r *Reconciler) observeBrought(ctx context.Context, o *observation) error {
-	o.brought = map[string]brought{}
-	room := maxBrought
+func (r *Reconciler) observeReferenced(ctx context.Context, o *observation) error {
+	o.referenced = map[string]referencedSecret{}
+	room := maxReferenced
 	for _, of := range o.references() {
 		var secret corev1.Secret
-		exists, err := r.find(ctx, o, of.secret, &secret)
+		exists, err := r.getLive(ctx, o, of.secret, &secret)
 		if err != nil {
 			return fmt.Errorf("reading what listeners refer to: %w", err)
 		}
 		if exists {
-			o.brought[of.secret] = of.take(secret.Data, &room)
+			o.referenced[of.secret] = of.take(secret.Data, &room)
 		}
 	}
 	return nil
 }
 
 // take takes the named entries of a Secret as far as there is room for them.
-func (r reference) take(data map[string][]byte, room *int) brought {
-	b := brought{stored: authority.Stored{Exists: true, Data: map[string][]byte{}}, unread: map[string]error{}}
+func (r reference) take(data map[string][]byte, room *int) referencedSecret {
+	b := referencedSecret{stored: authority.Stored{Exists: true, Data: map[string][]byte{}}, unread: map[string]error{}}
 	for _, entry := range r.entries {
 		value, found := data[entry]
 		switch {
@@ -93,7 +93,7 @@ func (r reference) take(data map[string][]byte, room *int) brought {
 			b.unread[entry] = pki.TooLong(len(value), pki.MaxChainBytes)
 		case len(value) > *room:
 			b.unread[entry] = fmt.Errorf("the text has %d bytes, and what the listeners refer to has more than %d together, "+
-				"which does not fit into the Secret of a node", len(value), maxBrought)
+				"which does not fit into the Secret of a node", len(value), maxReferenced)
 		default:
 			b.stored.Data[entry] = value
 			*room -= len(value)

@@ -92,12 +92,12 @@ func TestOfSecretsThatListenersNameOnlyTheNamedEntriesAreKept(t *testing.T) {
 				p.kafka.Spec.Kafka.Listeners = append(p.kafka.Spec.Kafka.Listeners, presenting(fmt.Sprintf("tls%d", i), secret))
 			}
 
-			if err := r.observeBrought(t.Context(), p.observation); err != nil {
+			if err := r.observeReferenced(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
 			}
 
 			kept, unread := map[string]int{}, []string{}
-			for secret, b := range p.brought {
+			for secret, b := range p.referenced {
 				for entry, value := range b.stored.Data {
 					kept[secret+"/"+entry] = len(value)
 				}
@@ -127,7 +127,7 @@ func TestAnEntryThatIsTooLongIsRefusedByName(t *testing.T) {
 	c.cluster.Listeners = []model.Listener{{Name: "tls", Port: 9093, TLS: true, Certificate: &model.CertificateSource{
 		Secret: "mine", CertificateKey: "tls.crt", PrivateKeyKey: "tls.key",
 	}}}
-	if err := r.observeBrought(t.Context(), c.observation); err != nil {
+	if err := r.observeReferenced(t.Context(), c.observation); err != nil {
 		t.Fatal(err)
 	}
 

@@ -165,7 +165,7 @@ func TestWhatIsReadOfASecretOfANodeSaysWhoWroteItAndNothingOfOthers(t *testing.T
 	secret := corev1.Secret{ObjectMeta: named("my-x-0", map[string]string{model.ClusterLabel: "my", "app.kubernetes.io/name": "x"}), Data: map[string][]byte{"my-x-0.crt": {1}}}
 	secret.Annotations = map[string]string{"junk": "x", authorities.ClusterCertGenerationAnnotation: "3"}
 	secret.ManagedFields = []metav1.ManagedFieldsEntry{writtenBy("junk"), writtenBy(string(fieldOwner))}
-	got := essence(secret)
+	got := trimSecret(secret)
 	want := corev1.Secret{ObjectMeta: named("my-x-0", secret.Labels), Data: secret.Data}
 	want.Annotations = map[string]string{authorities.ClusterCertGenerationAnnotation: "3"}
 	want.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: string(fieldOwner), Operation: secret.ManagedFields[1].Operation}}
@@ -182,7 +182,7 @@ func TestNobodyIsToldToDeleteASecretOfTheKafkas(t *testing.T) {
 	t.Parallel()
 	c := clusterWithSets()
 	c.secrets = map[string]corev1.Secret{"my-x-2": {}}
-	c.unread = []trace{{name: "my-x-0", owned: true}, {name: "my-x-1"}, {name: "my-x-2"}}
+	c.unread = []orphanCandidate{{name: "my-x-0", owned: true}, {name: "my-x-1"}, {name: "my-x-2"}}
 	c.noteHidden()
 	if len(c.notes) != 1 || c.notes[0].Reason != reasonSecretsUnread {
 		t.Fatalf("notes are %v, want one that calls nothing foreign", c.notes)
@@ -230,7 +230,7 @@ func TestWhatMayBeANodeIsLookedForAndKeepsItsID(t *testing.T) {
 	t.Parallel()
 	c := clusterWithSets()
 	c.secrets = map[string]corev1.Secret{"my-x-8": {}} // which was read after all, and is no node's
-	c.unread = []trace{{name: "my-x-7"}, {name: "my-x-8"}, {name: "my-operator-certs", owned: true}}
+	c.unread = []orphanCandidate{{name: "my-x-7"}, {name: "my-x-8"}, {name: "my-operator-certs", owned: true}}
 	if names := c.nodeNames(); !names["my-x-7"] || len(names) != 1 {
 		t.Errorf("pods are looked for of %v", names)
 	}

@@ -30,8 +30,8 @@ const (
 	maxOwners, maxContainers, maxPullSecrets = 8, 8, 128
 )
 
-// transform calls a function on cached objects of a type, and not on notes that one is gone.
-func transform[T any](keep func(T)) toolscache.TransformFunc {
+// cacheTransform calls a function on cached objects of a type, and not on notes that one is gone.
+func cacheTransform[T any](keep func(T)) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if whole, is := object.(T); is {
 			keep(whole)
@@ -40,8 +40,8 @@ func transform[T any](keep func(T)) toolscache.TransformFunc {
 	}
 }
 
-// keepMetadata keeps the names of an object, labels that are read, and the owners that say whose it is.
-func keepMetadata(object metav1.Object) {
+// stripMetadata keeps the names of an object, labels that are read, and the owners that say whose it is.
+func stripMetadata(object metav1.Object) {
 	object.SetAnnotations(nil)
 	object.SetManagedFields(nil)
 	object.SetFinalizers(nil)
@@ -54,55 +54,55 @@ func keepMetadata(object metav1.Object) {
 	object.SetOwnerReferences(first(owners, maxOwners))
 }
 
-// keepSecret keeps no content, should a Secret ever be watched with it.
-func keepSecret(object metav1.Object) {
-	keepMetadata(object)
+// stripSecret keeps no content, should a Secret ever be watched with it.
+func stripSecret(object metav1.Object) {
+	stripMetadata(object)
 	if whole, is := object.(*corev1.Secret); is {
 		whole.Data, whole.StringData = nil, nil
 	}
 }
 
-// keepCompanion keeps the pins of a process beside the nodes.
-func keepCompanion(deployment metav1.Object) {
-	annotations := reading(deployment.GetAnnotations(), pinAnnotations())
-	keepMetadata(deployment)
+// stripDeployment keeps the pins of a process beside the nodes.
+func stripDeployment(deployment metav1.Object) {
+	annotations := truncatedAnnotations(deployment.GetAnnotations(), pinAnnotations())
+	stripMetadata(deployment)
 	deployment.SetAnnotations(annotations)
 }
 
-// keepPodSet keeps whether this operator has applied a pod set.
-func keepPodSet(set metav1.Object) {
+// stripPodSet keeps whether this operator has applied a pod set.
+func stripPodSet(set metav1.Object) {
 	applied := kube.Applied(set, fieldOwner)
-	keepMetadata(set)
+	stripMetadata(set)
 	if applied {
 		set.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: string(fieldOwner), Operation: metav1.ManagedFieldsOperationApply}})
 	}
 }
 
-// keepClaim keeps the size of a claim, and its status, which tenants do not write.
-func keepClaim(claim *corev1.PersistentVolumeClaim) {
-	annotations, size := reading(claim.Annotations, []string{model.ClusterIDAnnotation, deleteClaimAnnotation}), claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	keepMetadata(claim)
+// stripClaim keeps the size of a claim, and its status, which tenants do not write.
+func stripClaim(claim *corev1.PersistentVolumeClaim) {
+	annotations, size := truncatedAnnotations(claim.Annotations, []string{model.ClusterIDAnnotation, deleteClaimAnnotation}), claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	stripMetadata(claim)
 	claim.Annotations, claim.Spec = annotations, corev1.PersistentVolumeClaimSpec{}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size}
 }
 
-// keepNode keeps of the pod of a node what keepPod does, and its pin whatever its length.
-func keepNode(pod *corev1.Pod) {
+// stripNodePod keeps of the pod of a node what stripPod does, and its pin whatever its length.
+func stripNodePod(pod *corev1.Pod) {
 	pin, pinned := pod.Annotations[agent.PinAnnotation]
-	keepPod(pod)
+	stripPod(pod)
 	if pinned {
 		pod.Annotations[agent.PinAnnotation] = pin
 	}
 }
 
-// keepPod keeps the annotations that something follows from, the first few that are reported because they have no effect,
+// stripPod keeps the annotations that something follows from, the first few that are reported because they have no effect,
 // and where the pod is and how. Messages are dropped: they contain a tenant's names of images and containers.
-func keepPod(pod *corev1.Pod) {
-	annotations := reading(pod.Annotations, model.ReadOfPods())
+func stripPod(pod *corev1.Pod) {
+	annotations := truncatedAnnotations(pod.Annotations, model.ReadOfPods())
 	for _, idle := range model.IdlePodAnnotations(pod.Annotations) {
 		annotations[idle.Key] = excerpt.Of(idle.Value, excerpt.Value)
 	}
-	keepMetadata(pod)
+	stripMetadata(pod)
 	secrets := slices.DeleteFunc(pod.Spec.ImagePullSecrets, func(s corev1.LocalObjectReference) bool { return len(s.Name) > maxName })
 	pod.Annotations, pod.Spec = annotations, corev1.PodSpec{NodeName: pod.Spec.NodeName, ImagePullSecrets: first(secrets, maxPullSecrets)}
 	pod.Status = corev1.PodStatus{
@@ -126,8 +126,8 @@ func containers(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return kept
 }
 
-// reading is the annotations with the keys, cut to more than the operator and its agents write.
-func reading(all map[string]string, keys []string) map[string]string {
+// truncatedAnnotations is the annotations with the keys, cut to more than the operator and its agents write.
+func truncatedAnnotations(all map[string]string, keys []string) map[string]string {
 	kept := only(all, keys)
 	for key, value := range kept {
 		limit := maxAnnotation
@@ -156,4 +156,4 @@ func only(entries map[string]string, keys []string) map[string]string {
 // first is a copy of the first so many entries, without the memory of the others.
 func first[T any](all []T, count int) []T { return slices.Clone(all[:min(len(all), count)]) }
 
-func wasCut(text string) bool { return strings.HasSuffix(text, excerpt.Ellipsis) }
+func isTruncated(text string) bool { return strings.HasSuffix(text, excerpt.Ellipsis) }

@@ -19,12 +19,12 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// Nodes that no pod set describes leave traces: Secrets and ConfigMaps under names of nodes.
+// Nodes that no pod set describes leave Secrets and ConfigMaps under names of nodes.
 // Other clients may create any number of them, of any size. The operator therefore reads
 // no more than a cluster can have, and reads first what certainly belongs to the cluster.
 
-// trace is an object that may be what is left of a node, or of a companion.
-type trace struct {
+// orphanCandidate is an object that may be what is left of a node, or of a companion.
+type orphanCandidate struct {
 	name string
 	// owned is true if the Kafka owns it. Others carry the cluster's label at most.
 	owned bool
@@ -33,7 +33,7 @@ type trace struct {
 }
 
 // byCertainty puts first what is most certainly the cluster's.
-func byCertainty(a, b trace) int {
+func byCertainty(a, b orphanCandidate) int {
 	return cmp.Or(truthFirst(a.owned, b.owned), truthFirst(a.asked, b.asked), cmp.Compare(a.name, b.name))
 }
 
@@ -48,8 +48,8 @@ func truthFirst(a, b bool) int {
 	}
 }
 
-func (o *observation) traceOf(object metav1.Object) trace {
-	return trace{object.GetName(), o.isOwned(object), o.isOfPoolsNode(object.GetName())}
+func (o *observation) orphanCandidateOf(object metav1.Object) orphanCandidate {
+	return orphanCandidate{object.GetName(), o.isOwned(object), o.isOfPoolsNode(object.GetName())}
 }
 
 func (o *observation) isNodes(name string) bool {
@@ -57,19 +57,19 @@ func (o *observation) isNodes(name string) bool {
 	return ofNode
 }
 
-// nodeTraces are the names of nodes that Secrets and ConfigMaps bear, the most certain
+// orphanCandidates are the names of nodes that Secrets and ConfigMaps bear, the most certain
 // first.
-func (o *observation) nodeTraces() []trace {
-	var traces []trace
+func (o *observation) orphanCandidates() []orphanCandidate {
+	var traces []orphanCandidate
 	for name := range o.secrets {
 		if secret := o.secrets[name]; o.ofNode(name) {
-			traces = append(traces, o.traceOf(&secret))
+			traces = append(traces, o.orphanCandidateOf(&secret))
 		}
 	}
 	traces = append(traces, o.unreadNodes()...)
 	for id, object := range o.objects {
 		if id.kind == configMapKind().GroupKind() && object.Labels[model.PoolLabel] != "" && o.isNodes(id.name) && o.isOwned(object) {
-			traces = append(traces, o.traceOf(object))
+			traces = append(traces, o.orphanCandidateOf(object))
 		}
 	}
 	slices.SortFunc(traces, byCertainty)
@@ -78,8 +78,8 @@ func (o *observation) nodeTraces() []trace {
 
 // unreadNodes are the Secrets of which nothing is known but that they may be those of
 // nodes. One that was read after all, because its node is known, is none of them.
-func (o *observation) unreadNodes() []trace {
-	return slices.DeleteFunc(slices.Clone(o.unread), func(t trace) bool {
+func (o *observation) unreadNodes() []orphanCandidate {
+	return slices.DeleteFunc(slices.Clone(o.unread), func(t orphanCandidate) bool {
 		_, read := o.secrets[t.name]
 		return read || !o.isNodes(t.name)
 	})
@@ -118,14 +118,14 @@ func listSecrets(ctx context.Context, o *observation, reader client.Reader, take
 	}
 }
 
-// secretTraces are the Secrets that the operator has made for the cluster, or that stand
+// orphanSecrets are the Secrets that the operator has made for the cluster, or that stand
 // where one of a node does, the most certain first. They are all that tells of a node whose
 // pod set is lost, and of what is left of nodes and companions that are gone.
-func secretTraces(ctx context.Context, o *observation, each eachSecret) ([]trace, error) {
-	var traces []trace
+func orphanSecrets(ctx context.Context, o *observation, each eachSecret) ([]orphanCandidate, error) {
+	var traces []orphanCandidate
 	err := each(ctx, o, func(secret *metav1.PartialObjectMetadata) {
 		if o.isOurs(secret) && (o.isNodes(secret.Name) || o.isOwned(secret)) {
-			found := o.traceOf(secret)
+			found := o.orphanCandidateOf(secret)
 			found.name = strings.Clone(found.name) // which nothing else of the page is kept for
 			traces = append(traces, found)
 		}
@@ -143,9 +143,9 @@ const (
 	perTrace = 1 << 10
 )
 
-// seekTraces reads as many Secrets of which nothing but their labels and names tells as a
+// addOrphanSecrets reads as many Secrets of which nothing but their labels and names tells as a
 // cluster can have. Of the others it is known that they exist.
-func (r *Reconciler) seekTraces(ctx context.Context, o *observation, traces []trace) error {
+func (r *Reconciler) addOrphanSecrets(ctx context.Context, o *observation, traces []orphanCandidate) error {
 	looks, read := 0, 0
 	for _, t := range traces {
 		if _, known := o.secrets[t.name]; known {
@@ -155,7 +155,7 @@ func (r *Reconciler) seekTraces(ctx context.Context, o *observation, traces []tr
 			o.unread = append(o.unread, t)
 			continue
 		}
-		size, err := r.seekTrace(ctx, o, t)
+		size, err := r.addOrphanSecret(ctx, o, t)
 		if err != nil {
 			return err
 		}
@@ -164,11 +164,11 @@ func (r *Reconciler) seekTraces(ctx context.Context, o *observation, traces []tr
 	return nil
 }
 
-// seekTrace adds what is read of a Secret, unless it is larger than one of a node, and
+// addOrphanSecret adds what is read of a Secret, unless it is larger than one of a node, and
 // returns how much there was to read.
-func (r *Reconciler) seekTrace(ctx context.Context, o *observation, t trace) (int, error) {
+func (r *Reconciler) addOrphanSecret(ctx context.Context, o *observation, t orphanCandidate) (int, error) {
 	var secret corev1.Secret
-	exists, err := r.find(ctx, o, t.name, &secret)
+	exists, err := r.getLive(ctx, o, t.name, &secret)
 	if err != nil || !exists || !o.isOurs(&secret) && (!isUnmarked(&secret) || !kube.Wrote(&secret, fieldOwner)) {
 		return perTrace, err
 	}
@@ -177,13 +177,13 @@ func (r *Reconciler) seekTrace(ctx context.Context, o *observation, t trace) (in
 		o.unread = append(o.unread, t)
 		return size, nil
 	}
-	o.secrets[t.name] = essence(secret)
+	o.secrets[t.name] = trimSecret(secret)
 	return size, nil
 }
 
-// essence is what is read of the Secret of a node or a companion: of annotations and
+// trimSecret is what is read of the Secret of a node or a companion: of annotations and
 // writers, those of the operator. Labels and data are compared with what they shall be.
-func essence(secret corev1.Secret) corev1.Secret {
+func trimSecret(secret corev1.Secret) corev1.Secret {
 	secret.Annotations = maps.Clone(secret.Annotations)
 	maps.DeleteFunc(secret.Annotations, func(key, _ string) bool { return !authorities.OwnKey(key) })
 	var writers []metav1.ManagedFieldsEntry

@@ -30,7 +30,7 @@ func (r *Reconciler) apply(ctx context.Context, c *applied) (left, err error) {
 		r.applyNodeSecrets,
 		r.applyObjects,
 		r.applyPodSets,
-		r.nudge,
+		r.triggerKubeletSync,
 		r.applyCompanions,
 		r.cleanUpCompanions,
 		r.cleanUp,

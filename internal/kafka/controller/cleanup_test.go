@@ -28,7 +28,7 @@ func afterScaleDown() *applied {
 		Nodes: []model.Node{{ID: 0, Pool: "dual", Pod: "my-dual-0"}},
 		Pools: []model.Pool{{Name: "dual", Volumes: []model.Volume{{Name: "data", Type: kafkav1.StoragePersistentClaim}}}},
 	}
-	c.companions = []accompanying{{Companion: companion.Companion{Name: "my-exporter", Secret: "my-exporter-certs"}}}
+	c.companions = []observedCompanion{{Companion: companion.Companion{Name: "my-exporter", Secret: "my-exporter-certs"}}}
 	c.secrets, c.objects = map[string]corev1.Secret{}, map[objectID]*metav1.PartialObjectMetadata{}
 	return c
 }

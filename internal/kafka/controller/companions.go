@@ -33,15 +33,15 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// accompanying is a companion with the pods that it has, each as the companion alone has it.
-type accompanying struct {
+// observedCompanion is a companion with the pods that it has, each as the companion alone has it.
+type observedCompanion struct {
 	companion.Companion
 
 	pods []*corev1.Pod
 }
 
 // deployment is the companions that share one, at least one.
-type deployment []accompanying
+type deployment []observedCompanion
 
 func (d deployment) name() string { return d[0].Name }
 
@@ -55,7 +55,7 @@ func (d deployment) group() companion.Group {
 }
 
 // deployments are companions by their Deployments.
-func deployments(companions []accompanying) []deployment {
+func deployments(companions []observedCompanion) []deployment {
 	var all []deployment
 	for _, at := range companions {
 		i := slices.IndexFunc(all, func(d deployment) bool { return d.name() == at.Name })
@@ -136,7 +136,7 @@ func (r *Reconciler) findCompanions(c *polled) {
 		return
 	}
 	for _, named := range r.options.Companions(c.cluster) {
-		at := accompanying{Companion: named}
+		at := observedCompanion{Companion: named}
 		for _, pod := range podsOfDeployment(named.Name, c.others) {
 			if own, runs := named.PodOf(pod); runs {
 				at.pods = append(at.pods, own)
@@ -147,13 +147,13 @@ func (r *Reconciler) findCompanions(c *polled) {
 }
 
 // companionOf is the companion that a pod belongs to.
-func (c *polled) companionOf(pod string) (accompanying, bool) {
+func (c *polled) companionOf(pod string) (observedCompanion, bool) {
 	for _, at := range c.companions {
 		if slices.ContainsFunc(at.pods, func(its *corev1.Pod) bool { return its.Name == pod }) {
 			return at, true
 		}
 	}
-	return accompanying{}, false
+	return observedCompanion{}, false
 }
 
 // peers are the pods of all processes with an agent, or something that answers as one.
@@ -191,7 +191,7 @@ func (c *polled) addressOf(pod *corev1.Pod, leaves map[string][]string) client.N
 }
 
 // evidence is what is known of the companion.
-func (at accompanying) evidence(c *polled) evidence.Companion {
+func (at observedCompanion) evidence(c *polled) evidence.Companion {
 	entry := evidence.Companion{
 		Name: at.Member(), Restarts: at.Loading == publication.LoadByRestart,
 		Published: c.published(at.Secret), Presents: c.presents(at.Secret, at.certKey()),
@@ -206,7 +206,7 @@ func (at accompanying) evidence(c *polled) evidence.Companion {
 	return entry
 }
 
-func (at accompanying) certKey() string { return at.Certificate + ".crt" }
+func (at observedCompanion) certKey() string { return at.Certificate + ".crt" }
 
 // applyCompanions writes the Secrets of companions, and then their Deployments.
 func (r *Reconciler) applyCompanions(ctx context.Context, c *applied) error {
@@ -230,7 +230,7 @@ func (r *Reconciler) applyDeployed(ctx context.Context, c *applied, d deployment
 	if err := r.applyDeployment(ctx, c, d, published); err != nil {
 		return err
 	}
-	return r.nudgeCompanions(ctx, c.observation, d, published)
+	return r.triggerKubeletSyncs(ctx, c.observation, d, published)
 }
 
 // applyCompanionSecrets writes the Secret of each of the companions, and returns what is published to them in their order.
@@ -238,7 +238,7 @@ func (r *Reconciler) applyDeployed(ctx context.Context, c *applied, d deployment
 func (r *Reconciler) applyCompanionSecrets(ctx context.Context, c *applied, d deployment) ([]publication.Publication, bool, error) {
 	published := make([]publication.Publication, 0, len(d))
 	complete := true
-	err := each(ctx, d, func(at accompanying) error {
+	err := each(ctx, d, func(at observedCompanion) error {
 		given, issued, err := r.applyCompanionSecret(ctx, c, at)
 		published, complete = append(published, given), complete && issued
 		return err
@@ -246,7 +246,7 @@ func (r *Reconciler) applyCompanionSecrets(ctx context.Context, c *applied, d de
 	return published, complete, err
 }
 
-func (r *Reconciler) applyCompanionSecret(ctx context.Context, c *applied, at accompanying) (publication.Publication, bool, error) {
+func (r *Reconciler) applyCompanionSecret(ctx context.Context, c *applied, at observedCompanion) (publication.Publication, bool, error) {
 	given := c.clusterCA.Plan.Publications[trust.MemberID(at.Member())]
 	if len(given.Main) == 0 {
 		return publication.Publication{}, false, nil // its authority is not written yet
@@ -288,14 +288,14 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, c *applied, at ac
 }
 
 // loadingOf tells a companion how to load what is published.
-func (o *observation) loadingOf(at accompanying) publication.Loading {
+func (o *observation) loadingOf(at observedCompanion) publication.Loading {
 	if at.Loading == publication.LoadByRestart {
 		return publication.LoadByRestart
 	}
 	return o.loading()
 }
 
-func (c *desired) labelsOf(at accompanying) map[string]string {
+func (c *desired) labelsOf(at observedCompanion) map[string]string {
 	return c.cluster.ComponentLabels(model.Component{Name: at.Name, Type: at.Type})
 }
 
@@ -370,7 +370,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, c *applied, d deployme
 
 // pinOf is the publication that the pods of a companion start on, zero when there is
 // no Deployment, or its pin is unreadable.
-func (o *observation) pinOf(at accompanying) publication.Publication {
+func (o *observation) pinOf(at observedCompanion) publication.Publication {
 	deployment, exists := o.objects[objectID{deploymentKind().GroupKind(), at.Name}]
 	if !exists {
 		return publication.Publication{}
@@ -385,7 +385,7 @@ func (o *observation) pinOf(at accompanying) publication.Publication {
 // mustRestart reports whether new pods are needed for what is published: one has not
 // loaded it, and loads only at its start, or has tried in vain. A reconcile that has written
 // Secrets leaves that to the next: what it publishes then may need no pods of its own.
-func (c *applied) mustRestart(at accompanying, published, pinned publication.Publication) bool {
+func (c *applied) mustRestart(at observedCompanion, published, pinned publication.Publication) bool {
 	if onTheirWay := pinned.Revision >= published.Revision; onTheirWay || c.hasWritten {
 		return false
 	}
@@ -396,9 +396,9 @@ func (c *applied) mustRestart(at accompanying, published, pinned publication.Pub
 	})
 }
 
-// nudgeCompanions makes kubelets sync the volumes of the pods. The notes of all companions in a pod are one apply: each apply
+// triggerKubeletSyncs makes kubelets sync the volumes of the pods. The notes of all companions in a pod are one apply: each apply
 // removes what the previous one has noted.
-func (r *Reconciler) nudgeCompanions(ctx context.Context, o *observation, d deployment, published []publication.Publication) error {
+func (r *Reconciler) triggerKubeletSyncs(ctx context.Context, o *observation, d deployment, published []publication.Publication) error {
 	return each(ctx, podsOfDeployment(d.name(), o.others), func(pod *corev1.Pod) error {
 		notes, isNew := map[string]string{}, false
 		for i, at := range d {
@@ -430,7 +430,7 @@ func (r *Reconciler) cleanUpCompanions(ctx context.Context, c *applied) error {
 	}
 	var left []runtimeclient.Object
 	for id, object := range c.objects {
-		wanted := slices.ContainsFunc(c.companions, func(at accompanying) bool { return at.Name == id.name })
+		wanted := slices.ContainsFunc(c.companions, func(at observedCompanion) bool { return at.Name == id.name })
 		if !wanted && object.DeletionTimestamp == nil && ofCompanion(c.desired, id, object) {
 			left = append(left, object)
 		}
@@ -450,7 +450,7 @@ func ofCompanion(c *desired, id objectID, object *metav1.PartialObjectMetadata) 
 }
 
 // factsOfCompanion tells people how far the pod is that is the farthest behind.
-func (c *polled) factsOfCompanion(at accompanying) rotation.MemberFacts {
+func (c *polled) factsOfCompanion(at observedCompanion) rotation.MemberFacts {
 	facts := rotation.MemberFacts{Published: c.published(at.Secret).Revision}
 	if chain := c.presents(at.Secret, at.certKey()); len(chain) > 0 {
 		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(chain[0]).String(), chain[0].NotAfter

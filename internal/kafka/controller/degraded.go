@@ -97,5 +97,5 @@ func (r *Reconciler) applyCertificates(ctx context.Context, c *applied) (left, e
 	if err := r.applyAuthorities(ctx, c); err != nil {
 		return nil, err
 	}
-	return r.applyEach(ctx, c, []step{r.applyOperatorIdentity, r.applyNodeSecrets, r.nudge, r.applyCompanions}), nil
+	return r.applyEach(ctx, c, []step{r.applyOperatorIdentity, r.applyNodeSecrets, r.triggerKubeletSync, r.applyCompanions}), nil
 }

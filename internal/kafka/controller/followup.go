@@ -151,7 +151,7 @@ func (r *Reconciler) followCompanions(ctx context.Context, c *decided) error {
 
 // isProvenIn reports whether every companion in a pod has proven that it has loaded what is published to it.
 func (d deployment) isProvenIn(c *polled, pod *corev1.Pod) bool {
-	return !slices.ContainsFunc(d, func(at accompanying) bool {
+	return !slices.ContainsFunc(d, func(at observedCompanion) bool {
 		own, runs := at.PodOf(pod)
 		if !runs {
 			return true

@@ -36,8 +36,8 @@ func (o *observation) known() model.Known {
 		known.Pools[poolOf(o.kafka.Name, &set)] = o.nodesOf(&set)
 	}
 	for _, pool := range o.pools {
-		if _, built := known.Pools[pool.Name]; !built && o.told(pool) {
-			known.Pools[pool.Name] = toldPool(pool)
+		if _, built := known.Pools[pool.Name]; !built && o.isRecorded(pool) {
+			known.Pools[pool.Name] = recordedPool(pool)
 		}
 	}
 	return known
@@ -79,14 +79,14 @@ func poolOf(cluster string, set *podsetv1.StrimziPodSet) string {
 	return strings.TrimPrefix(set.Name, cluster+"-")
 }
 
-// told reports whether the status of a pool speaks of this very cluster.
-func (o *observation) told(p *pool) bool {
+// isRecorded reports whether the status of a pool speaks of this very cluster.
+func (o *observation) isRecorded(p *pool) bool {
 	id := o.kafka.Status.ClusterId
 	return id != "" && p.Status.ClusterId == id && len(p.Status.NodeIds) > 0
 }
 
-// toldPool is a pool whose pod set is lost, as its status remembers it.
-func toldPool(p *pool) model.KnownPool {
+// recordedPool is a pool whose pod set is lost, as its status remembers it.
+func recordedPool(p *pool) model.KnownPool {
 	known := model.KnownPool{Roles: model.RolesOf(p.Status.Roles)}
 	for _, id := range p.Status.NodeIds {
 		known.NodeIDs = append(known.NodeIDs, model.NodeID(id))

@@ -252,7 +252,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, c *applied) erro
 	settled, found, err := r.settleLeaf(ctx, c, leafRequest{
 		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey, labels: labels,
 		subject:  pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
-		identity: identity, interim: operatorInterim(c.decided), waits: c.clusterCA.whyUnsettled(identity.Signer),
+		identity: identity, interim: operatorInterim(c.decided), waits: c.clusterCA.operatorWaitsFor(identity.Signer),
 	})
 	if err != nil || !found {
 		return err
@@ -284,9 +284,9 @@ func (i operatorIdentity) leaves() []*x509.Certificate {
 	return []*x509.Certificate{i.leaf}
 }
 
-// whyUnsettled is why the operator, whose certificate all nodes must verify, is not issued
+// operatorWaitsFor is why the operator, whose certificate all nodes must verify, is not issued
 // another one of the key now; empty when all members use an anchor of that key.
-func (d *domain) whyUnsettled(key trust.KeyID) string {
+func (d *domain) operatorWaitsFor(key trust.KeyID) string {
 	for _, anchor := range d.Snapshot.Anchors {
 		if anchor.Key == key && d.Plan.States[anchor.ID] == trust.InUseAll {
 			return ""

@@ -318,7 +318,7 @@ func TestTheOperatorsLeafWaitsUntilAllUseTheCAOfItsSigner(t *testing.T) {
 	d := &domain{Decided: domains.Decided{Plan: trust.Plan{States: map[trust.AnchorID]trust.State{"old": trust.InUseAny, "renewed": trust.InUseAll, "new": trust.TrustedUnused}}}}
 	d.Snapshot.Anchors = []trust.Anchor{{ID: "old", Key: "1"}, {ID: "renewed", Key: "1"}, {ID: "new", Key: "2"}}
 	for key, want := range map[trust.KeyID]string{"1": "", "2": waits, "3": waits} {
-		if got := d.whyUnsettled(key); got != want {
+		if got := d.operatorWaitsFor(key); got != want {
 			t.Errorf("of key %s it says %q, want %q", key, got, want)
 		}
 	}

@@ -240,7 +240,7 @@ func TestANodeWhoseLeafIsNotIssuedGetsItsTrust(t *testing.T) {
 
 func TestACompanionWhoseLeafIsNotIssuedGetsItsTrust(t *testing.T) {
 	t.Parallel()
-	at := accompanying{Companion: companion.Companion{Name: "my-companion", Secret: "my-companion-certs", CommonName: "my-companion", Certificate: "proxy", Host: "my-companion.kafka.svc"}}
+	at := observedCompanion{Companion: companion.Companion{Name: "my-companion", Secret: "my-companion-certs", CommonName: "my-companion", Certificate: "proxy", Host: "my-companion.kafka.svc"}}
 	stored := ofPod(at.Secret)
 	stored.certKey, stored.keyKey = "proxy.crt", "proxy.key"
 	for name, a := range unissued() {

@@ -127,7 +127,7 @@ func (r *Reconciler) addOwner(ctx context.Context, o *observation, owner *metav1
 
 // nodeNames are the pods of all nodes that left something: those of the pod sets, and of
 // others as many as a cluster may have. What its Kafka owns comes before what only
-// carry its label, because other clients may have created the latter.
+// carries its label, because other clients may have created the latter.
 func (o *observation) nodeNames() map[string]bool {
 	names := map[string]bool{}
 	for name := range o.podSets {

@@ -153,7 +153,7 @@ func idsOf(anchors []trust.AnchorID) []string {
 // is known of a Secret that is lost as a whole.
 func (c *desired) published(pod string) publication.Publication {
 	published, err := publication.ParsePublication(c.secrets[pod].Data[agent.PublicationKey])
-	if err == nil && published.Revision >= toldRevision(c.pods[pod]) {
+	if err == nil && published.Revision >= notedRevision(c.pods[pod]) {
 		return published
 	}
 	i := slices.IndexFunc(c.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
@@ -188,15 +188,15 @@ func (c *applied) publish(node model.Node, at time.Time, content publication.Con
 	}
 	content.Configuration = configuration
 	content.Operators = c.operator.leaves()
-	return publication.Next(previous, c.toldTo(node, previous), content, at), nil
+	return publication.Next(previous, c.lastRevision(node, previous), content, at), nil
 }
 
-// toldTo is the newest revision that the node is known to have been told of. Where
+// lastRevision is the newest revision that was published to the node, as far as is known. Where
 // its Secret does not say which was the last, its agent is asked, too.
-func (c *polled) toldTo(node model.Node, previous publication.Publication) int64 {
-	told := toldRevision(c.pods[node.Pod])
+func (c *polled) lastRevision(node model.Node, previous publication.Publication) int64 {
+	told := notedRevision(c.pods[node.Pod])
 	if described, found := c.described(node); found {
-		told = max(told, toldRevision(&described.pod))
+		told = max(told, notedRevision(&described.pod))
 	}
 	if previous.Revision > 0 {
 		return told

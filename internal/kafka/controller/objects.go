@@ -245,23 +245,23 @@ func (c *desired) thumbprints() map[string]string {
 	return prints
 }
 
-// nudge makes the kubelet sync the volumes of pods whose publication is newer
+// triggerKubeletSync makes the kubelet sync the volumes of pods whose publication is newer
 // than the one they were last told of: changing an annotation does, and waiting
 // for its next turn takes a minute.
-func (r *Reconciler) nudge(ctx context.Context, c *applied) error {
+func (r *Reconciler) triggerKubeletSync(ctx context.Context, c *applied) error {
 	return each(ctx, c.cluster.Nodes, func(node model.Node) error {
 		pod, exists := c.pods[node.Pod]
 		certificates, ours := c.nodes[node.Pod]
 		if !exists || !ours {
 			return nil
 		}
-		return r.tell(ctx, c.observation, pod, certificates.publication, c.cluster.Stores(node))
+		return r.notePublished(ctx, c.observation, pod, certificates.publication, c.cluster.Stores(node))
 	})
 }
 
-// tell notes on a pod what was published to it last, and what it was given by that,
-// unless it was told.
-func (r *Reconciler) tell(ctx context.Context, o *observation, pod *corev1.Pod, published publication.Publication, stores []publication.Store) error {
+// notePublished notes on a pod what was published to it last, and what it was given by that,
+// unless that is noted already.
+func (r *Reconciler) notePublished(ctx context.Context, o *observation, pod *corev1.Pod, published publication.Publication, stores []publication.Store) error {
 	note, isNew, err := noteFor(pod, published, stores)
 	if err != nil || !isNew {
 		return err
@@ -272,7 +272,7 @@ func (r *Reconciler) tell(ctx context.Context, o *observation, pod *corev1.Pod, 
 // noteFor are the annotations that tell a pod what was published to it last, and that remember what it was given. The second
 // result is false if the pod has them, or is being removed.
 func noteFor(pod *corev1.Pod, published publication.Publication, stores []publication.Store) (map[string]string, bool, error) {
-	told := toldRevision(pod)
+	told := notedRevision(pod)
 	given, gives := givenTo(pod, stores), publication.GivenBy(published, stores, contract.ClusterDomain)
 	isNew := (published.Revision > told || !given.Covers(gives)) && pod.DeletionTimestamp == nil
 	remembered := publication.ParseGiven(pod.Annotations[agent.GivenAnnotation])
@@ -312,9 +312,9 @@ func pinOf(pod *corev1.Pod) publication.Publication {
 	return pin
 }
 
-// toldRevision is the newest revision that a pod was pinned to or told of, 0 for
+// notedRevision is the newest revision that a pod was pinned to or that is noted on it, 0 for
 // none.
-func toldRevision(pod *corev1.Pod) int64 {
+func notedRevision(pod *corev1.Pod) int64 {
 	pinned, _ := pinnedRevision(pod)
 	if pod == nil {
 		return pinned

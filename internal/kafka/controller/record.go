@@ -185,7 +185,7 @@ func (c *polled) versions(kind authorities.Kind) map[string]string {
 
 // factsOf tells people how far a member is.
 func (c *applied) factsOf(member string) rotation.MemberFacts {
-	i := slices.IndexFunc(c.companions, func(at accompanying) bool { return at.Member() == member })
+	i := slices.IndexFunc(c.companions, func(at observedCompanion) bool { return at.Member() == member })
 	if i >= 0 {
 		return c.factsOfCompanion(c.companions[i])
 	}

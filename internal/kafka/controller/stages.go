@@ -44,7 +44,7 @@ type polled struct {
 	*desired
 
 	// companions run beside the nodes.
-	companions []accompanying
+	companions []observedCompanion
 	// reports has the reports of agents by pods; silent are ready pods whose agents did not answer.
 	reports map[string]agentReport
 	silent  []string

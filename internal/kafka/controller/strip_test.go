@@ -236,7 +236,7 @@ func TestAPodIsTheSameToTheOperatorAsTheCacheKeepsItAndAsItIs(t *testing.T) {
 				addNode(&pool, pod, "my-dual")
 				return []any{
 					podOf(pod), containersOf(pod), processStateOf(pod, agentReport{}), agentOf(c.cluster.Names, pod, nil), c.rolesOf(pod),
-					revision, readable, toldRevision(pod), givenTo(pod, stores), pool, model.IdlePodAnnotations(pod.Annotations), imagepull.Awaits(pod), imagepull.Cause(pod),
+					revision, readable, notedRevision(pod), givenTo(pod, stores), pool, model.IdlePodAnnotations(pod.Annotations), imagepull.Awaits(pod), imagepull.Cause(pod),
 					model.Reasons(pod.Annotations, nil), model.CertificateReasons(pod.Annotations, nil), metav1.GetControllerOf(pod).UID,
 				}
 			}

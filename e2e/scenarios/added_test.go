@@ -36,7 +36,7 @@ func brokersAddedWhileNobodyVouches(s *stage) {
 			})
 		})
 	})
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	s.step("the new brokers take part", func() error { return untilNodes(s, 3+len(added)) })
 	r.finish()
 	r.gapWithin(longestGap(s.result, r.began, r.ended), restartGap)

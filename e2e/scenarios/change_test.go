@@ -213,7 +213,7 @@ func (s *stage) replacesKey(a harness.Authority) {
 		if err := s.kafka.Replace(s.ctx, a); err != nil {
 			return err
 		}
-		told, err := s.kafka.UntilTurned(s.ctx, a, []*x509.Certificate{outgoing.Certificate()}, authorities.RaftRemainder, rotation.Trusted)
+		told, err := s.kafka.UntilTurned(s.ctx, a, []*x509.Certificate{outgoing.Certificate()}, authorities.RaftRestartsPending, rotation.Trusted)
 		s.notes = append(s.notes, told)
 		return err
 	})

@@ -24,7 +24,7 @@ func besideTheNodes(s *stage) {
 
 	r := s.turning(harness.ClusterCA, everybody())
 	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
-	r.until(authorities.RaftRemainder)
+	r.until(authorities.RaftRestartsPending)
 	r.compare()
 	r.notRestarted()
 

@@ -64,7 +64,7 @@ func accessFollows(s *stage) {
 	withCertificate.works()
 	withPassword.works()
 
-	withCertificate.replaced(harness.ClusterCA, boundTrust, authorities.RaftRemainder)
+	withCertificate.replaced(harness.ClusterCA, boundTrust, authorities.RaftRestartsPending)
 	withCertificate.replaced(harness.ClientsCA, boundCertificate, rotation.WaitingForExpiry)
 	withCertificate.renewed()
 	withCertificate.moved(manifest)

@@ -36,7 +36,7 @@ func agentLies(s *stage) {
 			return harness.Has(kafka, condition.Warning, unknownClaimed, victim, "delete the pod")
 		})
 	})
-	r.until(authorities.RaftRemainder)
+	r.until(authorities.RaftRestartsPending)
 	r.unheard(own, victim)
 	s.step("the agent tells the truth again", func() error {
 		if err := liar.End(s.ctx); err != nil {
@@ -46,7 +46,7 @@ func agentLies(s *stage) {
 			return harness.Settled(kafka) && !harness.Has(kafka, condition.Warning, unknownClaimed)
 		})
 	})
-	r.until(authorities.RaftRemainder)
+	r.until(authorities.RaftRestartsPending)
 	r.compare()
 	r.notRestarted()
 	s.presentedBy(s.secret(clusterCACert))
@@ -99,7 +99,7 @@ func (r *turning) unheard(own pki.Authority, liar string) {
 	}
 	values, err := r.kube.OperatorMetrics(r.ctx)
 	r.must(err)
-	series := fmt.Sprintf(`keyturn_rotation_apart{authority="cluster-ca",cluster=%q,name=%q,namespace=%q,reason=%q}`,
+	series := fmt.Sprintf(`keyturn_rotation_excluded_members{authority="cluster-ca",cluster=%q,name=%q,namespace=%q,reason=%q}`,
 		clusterName, liar, r.kafka.Namespace, unknownClaimed)
 	if values[series] != 1 {
 		r.Errorf("the metric %s is %g", series, values[series])

@@ -41,7 +41,7 @@ func secretsLostInTheMiddle(s *stage) {
 		return s.lose(clusterCACert, clusterTrusted, victim)
 	})
 	applicationsGetBoth(r, before)
-	r.until(authorities.RaftRemainder, rotation.Trusted)
+	r.until(authorities.RaftRestartsPending, rotation.Trusted)
 	r.compare()
 	r.notRestarted()
 	r.answers(verdict.Refused, "replication", "mtls")

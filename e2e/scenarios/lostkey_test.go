@@ -42,7 +42,7 @@ func turnsUnvouched(s *stage) {
 	r := s.turning(harness.ClusterCA, attentive())
 	r.asks("the Secret with the key of the cluster CA deleted", func() error { return s.kafka.LoseKey(s.ctx, harness.ClusterCA) })
 	applicationsCanRead(r)
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	r.finish()
 	r.gapWithin(longestGap(s.result, r.began, r.ended), restartGap)
 	r.within(restartedWithin)

@@ -30,7 +30,7 @@ func movedIn(s *stage) {
 	r := s.turning(harness.ClusterCA, attentive())
 	r.asks("the Kafka asks for the issuer", func() error { return s.askFor("my-issuer", issuersCACert) })
 	applicationsCanRead(r)
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	s.rekeyed(r, before)
 	s.step("the key of the CA before is deleted", func() error {
 		return harness.Poll(s.ctx, func() (bool, error) {
@@ -87,7 +87,7 @@ func issuerChanged(s *stage) {
 	r := s.turningFrom(signer, harness.ClusterCA, attentive())
 	r.asks("the Kafka asks for the other issuer", func() error { return s.askFor("my-next-issuer", nextIssuersCA+"-cert") })
 	applicationsCanRead(r)
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	s.rekeyed(r, before)
 	s.cutsOff(r, "CA of the issuer before")
 }

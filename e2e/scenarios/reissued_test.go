@@ -58,7 +58,7 @@ func issuersCARenewed(s *stage) {
 	before := s.secret(clusterCACert)
 	renewed := s.renewIssuersCA()
 	r.asks("caCert has the renewed certificate", func() error { return s.trustOnly(renewed) })
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	r.compare()
 	r.within(turnedWithin)
 	r.notRestarted()
@@ -81,7 +81,7 @@ func rekeyedBundleFirst(s *stage) {
 	issued := make(chan []string, 1)
 	go func() { issued <- s.orderOfIssue(next) }()
 	s.step("caCert has the next CA alone", func() error { return s.trustOnly(next) })
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	s.rekeyed(r, before)
 	if order := <-issued; len(order) != len(leaves()) || order[0] != nodes("dual-role", 0)[0] {
 		s.Errorf("certificates were issued again in the order %q: the first is to be that of the first node", order)
@@ -101,7 +101,7 @@ func rekeyedLeavesFirst(s *stage) {
 	r.notRestarted()
 	r.asks("caCert has the next CA", func() error { return s.trustOnly(next) })
 	applicationsCanRead(r)
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	s.rekeyed(r, before)
 }
 
@@ -129,7 +129,7 @@ func issuerFirstThenNewKey(s *stage) {
 	s.issuerFirst(next)
 	issued := s.revisions()
 	r.asks("caCert has the next CA", func() error { return s.trustOnly(next) })
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	if now := s.revisions(); !maps.Equal(issued, now) {
 		s.Errorf("certificates were issued again although they waited for their CA: revisions were %v and are %v", issued, now)
 	}
@@ -137,7 +137,7 @@ func issuerFirstThenNewKey(s *stage) {
 	third := s.rekeyIssuersCA()
 	r.outgoing = append(r.outgoing, next)
 	r.asks("caCert has a third CA", func() error { return s.trustOnly(third) })
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	s.rekeyedOften(r, before, 2)
 }
 
@@ -187,7 +187,7 @@ func killedInARekey(s *stage) {
 		}
 		return nil
 	})
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	s.rekeyed(r, before)
 }
 
@@ -216,7 +216,7 @@ func downInARekey(s *stage) {
 	r.notRestarted()
 	r.asks("the operator is started", func() error { return start() })
 	applicationsCanRead(r)
-	r.until(rotation.Trusted, authorities.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRestartsPending)
 	s.rekeyed(r, before)
 }
 

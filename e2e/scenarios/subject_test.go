@@ -38,7 +38,7 @@ func renewedWithAnotherSubject(s *stage) {
 		s.bringBeside(clusterCA, two, "1", map[string][]byte{dated: pki.EncodeBundle(one.Certificate())})
 		return nil
 	})
-	r.until(authorities.RaftRemainder)
+	r.until(authorities.RaftRestartsPending)
 	s.must(r.untilTold(string(trust.CrossSigned)))
 	r.compare()
 	r.within(turnedWithin)

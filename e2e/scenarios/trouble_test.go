@@ -50,7 +50,7 @@ func operatorKilled(s *stage) {
 		}
 		return nil
 	})
-	r.until(authorities.RaftRemainder, rotation.Trusted)
+	r.until(authorities.RaftRestartsPending, rotation.Trusted)
 	r.compare()
 	r.notRestarted()
 	r.answers(verdict.Refused, "replication", "mtls")
@@ -95,7 +95,7 @@ func nodeDown(s *stage) {
 	s.step(victim+" goes down once more", goesDown)
 	s.must(harness.Let(s.ctx, harness.Quiet))
 	s.step(victim+" comes back once more", func() error { return back() })
-	r.until(authorities.RaftRemainder, rotation.Trusted)
+	r.until(authorities.RaftRestartsPending, rotation.Trusted)
 	r.finish()
 	s.restarted(nodes("dual-role", 0, 1), 0)
 	r.answers(verdict.Refused, "replication", "mtls")
@@ -129,7 +129,7 @@ func restartedInEachPhase(s *stage) {
 			return s.kafka.UntilReplaced(s.ctx, harness.Pods{victim: pods[victim]})
 		})
 	}
-	r.until(authorities.RaftRemainder, rotation.Trusted)
+	r.until(authorities.RaftRestartsPending, rotation.Trusted)
 	r.finish()
 	for victim, times := range restarts {
 		s.restarted([]string{victim}, times)
@@ -161,7 +161,7 @@ func containerRestarted(s *stage) {
 	s.onShared()
 	r := s.turning(harness.ClusterCA, everybody())
 	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
-	r.until(authorities.RaftRemainder, rotation.Trusted)
+	r.until(authorities.RaftRestartsPending, rotation.Trusted)
 	r.notRestarted()
 	s.restarts = true
 	victim := nodes("dual-role", 0)[0]
@@ -212,7 +212,7 @@ func kubeletStopped(s *stage) {
 		}
 		return errors.Join(harness.Let(s.ctx, pause), resume())
 	})
-	r.until(authorities.RaftRemainder, rotation.Trusted)
+	r.until(authorities.RaftRestartsPending, rotation.Trusted)
 	r.compare()
 	r.notRestarted()
 	r.answers(verdict.Refused, "replication", "mtls")
@@ -270,7 +270,7 @@ func replacedDuringUpgrade(s *stage) {
 	})
 	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
 	s.step("metadata version raised", func() error { return s.untilVersion(to, metadataTo) })
-	r.until(authorities.RaftRemainder, rotation.Trusted)
+	r.until(authorities.RaftRestartsPending, rotation.Trusted)
 	r.finish()
 	s.restartedAtMost(2)
 	r.answers(verdict.Refused, "replication", "mtls")

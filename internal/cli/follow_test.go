@@ -75,7 +75,7 @@ func TestWatchFollowsAReplacementToItsEnd(t *testing.T) {
 		{rotationtest.AtRest(3), false}, // what is written down lags
 		{until(t, crossSigned(), rotation.WaitingForLeaves), false},
 		{until(t, crossSigned(), rotation.WaitingForLeaves), false},
-		{until(t, crossSigned(), authorities.RaftRemainder), false},
+		{until(t, crossSigned(), authorities.RaftRestartsPending), false},
 	})
 	out, err := watched(t.Context(), api, clock, "--cluster-ca")
 	if err != nil {
@@ -85,7 +85,7 @@ func TestWatchFollowsAReplacementToItsEnd(t *testing.T) {
 	for line := range strings.Lines(out) {
 		phases = append(phases, strings.TrimSpace(strings.SplitN(line, ": ", 2)[0]))
 	}
-	want := "Asked the operator of kafka/my to replace the key of the cluster CA.|5s  Trusted|15s  WaitingForLeaves|25s  RaftRemainder|Done after 25s."
+	want := "Asked the operator of kafka/my to replace the key of the cluster CA.|5s  Trusted|15s  WaitingForLeaves|25s  RaftRestartsPending|Done after 25s."
 	if got := strings.Join(phases, "|"); got != want {
 		t.Errorf("it tells\n%s\nwant\n%s", got, want)
 	}
@@ -93,7 +93,7 @@ func TestWatchFollowsAReplacementToItsEnd(t *testing.T) {
 
 func TestWatchForProgramsPrintsOneDocumentAtTheEnd(t *testing.T) {
 	t.Parallel()
-	replaced := []scene{{rotationtest.AtRest(3), false}, {rotationtest.AtRest(3), true}, {until(t, crossSigned(), authorities.RaftRemainder), false}}
+	replaced := []scene{{rotationtest.AtRest(3), false}, {rotationtest.AtRest(3), true}, {until(t, crossSigned(), authorities.RaftRestartsPending), false}}
 	for name, test := range map[string]struct {
 		scenes []scene
 		done   bool
@@ -131,8 +131,8 @@ func TestWatchOfADistrustWaitsUntilNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	distrusted := rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted)
 	api, clock := play(t, []scene{
-		{until(t, crossSigned(), authorities.RaftRemainder), false},
-		{until(t, crossSigned(), authorities.RaftRemainder), true},
+		{until(t, crossSigned(), authorities.RaftRestartsPending), false},
+		{until(t, crossSigned(), authorities.RaftRestartsPending), true},
 		{until(t, distrusted, rotation.WaitingForDistrust), true},
 		{rotationtest.AtRest(3, rotationtest.Replaced, func(r *rotation.Record) { *r = until(t, crossSigned(), rotation.Trusted) }), false},
 	})

@@ -58,7 +58,7 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 			map[string]string{"strimzi.io/force-replace": "true", "keyturn.dev/abort-replace": "true"},
 		},
 		"a second key while only Raft clients are left": {
-			calm(until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRemainder), clients),
+			calm(until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRestartsPending), clients),
 			[]string{"--cluster-ca"},
 			"my-cluster-ca",
 			map[string]string{"strimzi.io/force-replace": "true"},
@@ -86,7 +86,7 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 // for: then it is the last request that a person thinks better of.
 func TestAbortWithdrawsWhatWaitsBeforeItGoesBack(t *testing.T) {
 	t.Parallel()
-	remainder := until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRemainder)
+	remainder := until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRestartsPending)
 	for name, record := range map[string]rotation.Record{
 		"no other CA is trusted":                       rotationtest.AtRest(3),
 		"the CA before the present one is trusted yet": remainder,

@@ -269,7 +269,7 @@ func TestStatusTellsWhereItStands(t *testing.T) {
 	tests := map[string]*world{
 		"at-rest": calm(),
 		"raft-remainder": calm(
-			until(t, rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRemainder), clients),
+			until(t, rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRestartsPending), clients),
 		"a-node-is-down": calm(rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed,
 			rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Hour)), func(r *rotation.Record) {
 				r.StartedAt = rotationtest.Now().Add(-10 * time.Minute)

@@ -29,7 +29,7 @@ func Restarts(domains ...*Decided) []trust.Load {
 }
 
 // isDue reports whether a load is a restart that is not left for later.
-func isDue(load trust.Load) bool { return load.How == trust.ByRestart && !load.Remainder }
+func isDue(load trust.Load) bool { return load.How == trust.ByRestart && !load.MayBeDeferred }
 
 // holdsBack reports whether a start of a member should wait until the domain has withdrawn something from it. One that asks for
 // a start itself, or takes one for each of its steps in any case, or waits for others, holds nothing back.
@@ -64,7 +64,7 @@ func (d *Decided) isHeldUp() bool {
 	if d.Snapshot.Now.Before(d.HeldUpAt()) {
 		return false
 	}
-	if slices.ContainsFunc(trust.Steps(d.Snapshot, d.Plan), func(s trust.Step) bool { return !s.Remainder }) {
+	if slices.ContainsFunc(trust.Steps(d.Snapshot, d.Plan), func(s trust.Step) bool { return !s.MayBeDeferred }) {
 		return false
 	}
 	return !slices.ContainsFunc(d.Plan.Blockers, func(b trust.Blocker) bool {

@@ -136,7 +136,7 @@ func (v *view) activity(phase Phase) string {
 	if phase == Paused {
 		return ""
 	}
-	loads := slices.DeleteFunc(slices.Clone(v.plan.Loads), func(l trust.Load) bool { return l.Remainder })
+	loads := slices.DeleteFunc(slices.Clone(v.plan.Loads), func(l trust.Load) bool { return l.MayBeDeferred })
 	var out []string
 	for _, how := range []trust.How{trust.ByReload, trust.ByRestart, trust.ByForget} {
 		var members, reasons []string
@@ -287,7 +287,7 @@ func (v *view) unasked(b trust.Blocker) bool {
 
 // remaining are the restarts that the rotation does not wait for.
 func (v *view) remaining() []trust.Load {
-	return slices.DeleteFunc(slices.Clone(v.plan.Loads), func(l trust.Load) bool { return !l.Remainder })
+	return slices.DeleteFunc(slices.Clone(v.plan.Loads), func(l trust.Load) bool { return !l.MayBeDeferred })
 }
 
 // advice says what a person can do. Most of the time that is nothing.
@@ -301,8 +301,8 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 		return "see condition " + v.words.Problem + " for what is wrong with its Secrets"
 	case Blocked:
 		return v.help()
-	case v.words.Remainder:
-		return v.remainder()
+	case v.words.RestartsPending:
+		return v.restartsPending()
 	case WaitingForExpiry:
 		return v.retirement(names)
 	case WaitingForOwner:
@@ -378,7 +378,7 @@ func (v *view) helpFor(m *trust.Member) remedy {
 			"check why pods %s do not terminate; once their processes no longer run anywhere, delete the pods by force",
 		}
 	}
-	for _, a := range v.plan.Stranded {
+	for _, a := range v.plan.NeedAttention {
 		switch {
 		case a.Member != m.ID:
 		case a.Reason == trust.UnknownClaims:
@@ -418,8 +418,8 @@ func (v *view) helpFor(m *trust.Member) remedy {
 	}
 }
 
-// remainder says what those need that load only when they start, and until when.
-func (v *view) remainder() string {
+// restartsPending says what those need that load only when they start, and until when.
+func (v *view) restartsPending() string {
 	state := "clients see only the new CA; " + v.words.Closing + " stop accepting the old one once "
 	if len(v.others()) == 0 {
 		state = v.words.Keeping + " keep the certificates they were started with until "

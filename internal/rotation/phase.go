@@ -106,7 +106,7 @@ type view struct {
 func newView(words *Words, s trust.Snapshot, plan trust.Plan) *view {
 	v := &view{Snapshot: s, words: words, plan: plan}
 	v.Members = slices.DeleteFunc(slices.Clone(s.Members), func(m trust.Member) bool {
-		return slices.ContainsFunc(plan.Apart, func(a trust.Apart) bool { return a.Member == m.ID })
+		return slices.ContainsFunc(plan.Excluded, func(a trust.Exclusion) bool { return a.Member == m.ID })
 	})
 	for i := range s.Anchors {
 		if s.Anchors[i].ID == s.Issuing {
@@ -114,7 +114,7 @@ func newView(words *Words, s trust.Snapshot, plan trust.Plan) *view {
 		}
 	}
 	if v.target != nil && !s.Policy.Paused {
-		v.steps = slices.DeleteFunc(trust.Steps(s, plan), func(step trust.Step) bool { return step.Remainder })
+		v.steps = slices.DeleteFunc(trust.Steps(s, plan), func(step trust.Step) bool { return step.MayBeDeferred })
 	}
 	return v
 }
@@ -170,8 +170,8 @@ func (v *view) hangs(step trust.Step) bool {
 // be written again.
 func (v *view) unwritable(step trust.Step) bool {
 	return len(step.Members) > 0 && !slices.ContainsFunc(step.Members, func(id trust.MemberID) bool {
-		lost := func(a trust.Apart) bool { return a.Member == id && a.Reason == trust.SecretLost }
-		return !slices.ContainsFunc(v.plan.Stranded, lost)
+		lost := func(a trust.Exclusion) bool { return a.Member == id && a.Reason == trust.SecretLost }
+		return !slices.ContainsFunc(v.plan.NeedAttention, lost)
 	})
 }
 
@@ -230,14 +230,14 @@ func (v *view) waitedFor(b trust.Blocker) *trust.Member {
 }
 
 func (v *view) stranded(m *trust.Member) bool {
-	return slices.ContainsFunc(v.plan.Stranded, func(a trust.Apart) bool { return a.Member == m.ID })
+	return slices.ContainsFunc(v.plan.NeedAttention, func(a trust.Exclusion) bool { return a.Member == m.ID })
 }
 
 // alone is the phase of a domain with one authority. The rotation does not wait for members that keep an
 // earlier certificate of it until they are restarted.
 func (v *view) alone() Phase {
 	if v.target.Stored == trust.InUseAll && len(v.steps) == 0 && !v.loading() && len(v.remaining()) > 0 {
-		return v.words.Remainder
+		return v.words.RestartsPending
 	}
 	if v.waits(trust.GuardCrossUnneeded) && !v.loading() {
 		return WaitingForApplications
@@ -311,7 +311,7 @@ func (v *view) withdrawal() Phase {
 	case v.loading():
 		return WaitingForDistrust
 	case late && v.waits(trust.GuardLateUnused):
-		return v.words.Remainder
+		return v.words.RestartsPending
 	case late:
 		return WithdrawingOld
 	case v.waits(trust.GuardDistrusted):
@@ -351,5 +351,5 @@ func (v *view) publishes(a *trust.Anchor, bundle func(trust.Publication) []trust
 
 // loading reports whether a member has to load what is published, now.
 func (v *view) loading() bool {
-	return slices.ContainsFunc(v.plan.Loads, func(l trust.Load) bool { return !l.Remainder })
+	return slices.ContainsFunc(v.plan.Loads, func(l trust.Load) bool { return !l.MayBeDeferred })
 }

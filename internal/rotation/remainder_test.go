@@ -25,8 +25,8 @@ func TestNobodyWaitsForRaftClientsWithAnEarlierCertificate(t *testing.T) {
 		}
 	}
 	plan := trust.Decide(r.Snapshot)
-	if phase := authorities.Words().PhaseOf(r.Snapshot, plan); phase != authorities.RaftRemainder || !authorities.Words().Settled(phase) {
-		t.Errorf("phase %s, want %s", phase, authorities.RaftRemainder)
+	if phase := authorities.Words().PhaseOf(r.Snapshot, plan); phase != authorities.RaftRestartsPending || !authorities.Words().Settled(phase) {
+		t.Errorf("phase %s, want %s", phase, authorities.RaftRestartsPending)
 	}
 	if message := authorities.Words().Message(r.Snapshot, plan, r.Subject()); !strings.Contains(message, "until my-dual-0, my-dual-1, my-dual-2 have been restarted once") {
 		t.Errorf("it is said: %s", message)

@@ -49,7 +49,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	tests := map[string]rotation.Record{
 		"at-rest":                     rotationtest.AtRest(2),
-		"raft-remainder":              until(t, rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRemainder),
+		"raft-remainder":              until(t, rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRestartsPending),
 		"a-node-is-down":              rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Hour))),
 		"renewed-under-its-key":       until(t, rotationtest.AtRest(1, rotationtest.Renewed), rotation.WithdrawingOld),
 		"in-the-middle-of-everything": crowded(2),
@@ -79,7 +79,7 @@ func TestProgressCountsWhatIsProven(t *testing.T) {
 		"it has just begun":               {rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.Progress{Members: 3}},
 		"one node does not say":           {rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-0", rotationtest.Now())), rotation.Progress{Members: 3}},
 		"leaves are switched":             {until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.TurningOperator), rotation.Progress{Members: 3, Trust: 3, Present: 3}},
-		"only the Raft clients are left":  {until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRemainder), rotation.Progress{Members: 3, Trust: 3, Present: 3, Distrust: 3}},
+		"only the Raft clients are left":  {until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRestartsPending), rotation.Progress{Members: 3, Trust: 3, Present: 3, Distrust: 3}},
 		"the old authority is on its way": {until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.Retiring), rotation.Progress{Members: 3, Trust: 3, Present: 3, Distrust: 3, Closed: 3}},
 	}
 	for name, test := range tests {

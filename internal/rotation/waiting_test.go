@@ -73,7 +73,7 @@ func TestWhatCanBeDoneFitsOneAndSeveral(t *testing.T) {
 		plan := trust.Plan{}
 		for _, id := range ids {
 			s.Members = append(s.Members, trust.Member{ID: id, Kind: trust.Node})
-			plan.Stranded = append(plan.Stranded, trust.Apart{Member: id, Reason: trust.SecretLost})
+			plan.NeedAttention = append(plan.NeedAttention, trust.Exclusion{Member: id, Reason: trust.SecretLost})
 			plan.Blockers = append(plan.Blockers, trust.Blocker{Guard: trust.GuardVerified, Who: string(id), Since: s.Now.Add(-time.Hour)})
 		}
 		return newView(&Words{}, s, plan).help()

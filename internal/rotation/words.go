@@ -32,9 +32,9 @@ type Words struct {
 	Clients ClientWords
 	// Planes are the planes of the servers. Records name them.
 	Planes []PlaneWords
-	// Remainder is the phase in which only restarts are left that the rotation does not wait for. Only
+	// RestartsPending is the phase in which only restarts are left that the rotation does not wait for. Only
 	// Closing still accepts the old anchor, or Keeping presents an older certificate of the present one.
-	Remainder Phase
+	RestartsPending Phase
 	// Keeping are those that keep what they were started with, and Closing those that
 	// accept the old anchor until they have all been restarted.
 	Keeping, Closing string
@@ -92,7 +92,7 @@ func (w *Words) parts(sought func(trust.Plane) bool) string {
 func (w *Words) Phases() []Phase {
 	return []Phase{
 		Trusted, Establishing, Announcing, WaitingForTrust, WaitingForApplications, SwitchingLeaves, WaitingForLeaves,
-		TurningOperator, WithdrawingOld, WaitingForDistrust, WaitingForUsers, w.Remainder, WaitingForExpiry, WaitingForOwner, Retiring,
+		TurningOperator, WithdrawingOld, WaitingForDistrust, WaitingForUsers, w.RestartsPending, WaitingForExpiry, WaitingForOwner, Retiring,
 		Loading, Paused, Blocked, AuthorityMissing,
 	}
 }
@@ -100,5 +100,5 @@ func (w *Words) Phases() []Phase {
 // Settled reports whether nothing is left to do now: everything is done, or the rest comes by itself with
 // time. Clients that watch a rotation may stop then.
 func (w *Words) Settled(p Phase) bool {
-	return slices.Contains([]Phase{Trusted, w.Remainder, WaitingForExpiry, WaitingForOwner, WaitingForUsers}, p)
+	return slices.Contains([]Phase{Trusted, w.RestartsPending, WaitingForExpiry, WaitingForOwner, WaitingForUsers}, p)
 }

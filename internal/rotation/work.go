@@ -71,7 +71,7 @@ func (w *work) stage(in trust.Stage) Stage {
 		out.Steps = append(out.Steps, Step{
 			Kind: step.Kind, Text: w.words(step), Anchor: step.Anchor, Members: step.Members, How: step.How, Reason: step.Reason,
 		})
-		aside = aside && step.Remainder
+		aside = aside && step.MayBeDeferred
 		w.count(step)
 		w.mark(step, out.Duration)
 		switch {
@@ -124,7 +124,7 @@ func (w *work) count(step trust.Step) {
 		count, found := w.counts[id]
 		switch {
 		case !found || step.Kind != trust.Loading:
-		case step.Remainder:
+		case step.MayBeDeferred:
 			count.Later++
 		case step.How == trust.ByRestart:
 			count.Restarts++

@@ -32,10 +32,10 @@ type Plan struct {
 	Loads []Load
 	// Blockers are the guards that are shut, by guard, anchor and peer.
 	Blockers []Blocker
-	// Apart are the members that the rotation does not wait for, in the order of the snapshot.
-	Apart []Apart
-	// Stranded are the members that are waited for and that only a person can help.
-	Stranded []Apart
+	// Excluded are the members that the rotation does not wait for, in the order of the snapshot.
+	Excluded []Exclusion
+	// NeedAttention are the members that are waited for and that only a person can help.
+	NeedAttention []Exclusion
 	// Deadline is the first end of an anchor that is not the one to stay: what
 	// relies on it is cut off then. Zero when there is none. Expiry makes things
 	// urgent, and never changes their order.
@@ -78,7 +78,7 @@ func decide(s Snapshot, l law) Plan {
 	}
 	p.Vouching = v.vouching(p.Publications)
 	p.Loads = v.loads(p.Strategy)
-	p.Blockers, p.Apart, p.Stranded, p.Deadline = v.sortedBlockers(), v.apart, v.stranded(), v.deadline()
+	p.Blockers, p.Excluded, p.NeedAttention, p.Deadline = v.sortedBlockers(), v.excluded, v.needAttention(), v.deadline()
 	p.Done = v.done(p)
 	return p
 }
@@ -333,7 +333,7 @@ func (v *view) currentIdentity(m *Member) Identity {
 	if m.Published.Identity.Signer != "" {
 		return m.Published.Identity
 	}
-	if m.Kind != Operator && v.isApart(m, NoSigner) {
+	if m.Kind != Operator && v.isExcluded(m, NoSigner) {
 		return Identity{}
 	}
 	return v.signedBy(v.signer())

@@ -80,8 +80,8 @@ func TestWhoClaimsAnUnknownAuthorityHoldsUpHimselfOnly(t *testing.T) {
 				t.Errorf("the others wait: %+v", end.Blocked)
 			}
 			plan := Decide(s)
-			if len(plan.Apart) != 1 || plan.Apart[0].Member != "my-2" || plan.Apart[0].Reason != UnknownClaims {
-				t.Errorf("apart: %+v", plan.Apart)
+			if len(plan.Excluded) != 1 || plan.Excluded[0].Member != "my-2" || plan.Excluded[0].Reason != UnknownClaims {
+				t.Errorf("excluded: %+v", plan.Excluded)
 			}
 			if slices.ContainsFunc(plan.Loads, func(l Load) bool { return l.Member == "my-2" }) {
 				t.Error("it is asked to load again and again")
@@ -111,8 +111,8 @@ func TestAClaimCountsWhereverItIsMade(t *testing.T) {
 						}
 					}
 				}
-				if apart := Decide(s).Apart; len(apart) != 1 || apart[0].Member != "my-2" || apart[0].Reason != UnknownClaims {
-					t.Errorf("apart: %+v", apart)
+				if excluded := Decide(s).Excluded; len(excluded) != 1 || excluded[0].Member != "my-2" || excluded[0].Reason != UnknownClaims {
+					t.Errorf("excluded: %+v", excluded)
 				}
 			})
 		}
@@ -136,8 +136,8 @@ func TestNothingGoesOnWhileEveryNodeClaimsWhatNobodyKnows(t *testing.T) {
 	if got := s.Application.Anchors[0]; got != "A" {
 		t.Errorf("applications read %s first", got)
 	}
-	if plan := Decide(s); len(plan.Apart) > 0 || len(plan.Stranded) != 2 || plan.Stranded[0].Reason != UnknownClaims {
-		t.Errorf("apart are %+v, and stranded %+v", plan.Apart, plan.Stranded)
+	if plan := Decide(s); len(plan.Excluded) > 0 || len(plan.NeedAttention) != 2 || plan.NeedAttention[0].Reason != UnknownClaims {
+		t.Errorf("excluded are %+v, and %+v need attention", plan.Excluded, plan.NeedAttention)
 	}
 }
 
@@ -151,8 +151,8 @@ func TestANodeWhoseSecretIsLostWhileNobodyCanSignIsWaitedForAndNamed(t *testing.
 
 	plan := Decide(s)
 
-	if len(plan.Apart) > 0 || len(plan.Stranded) != 1 || plan.Stranded[0].Member != "my-0" || plan.Stranded[0].Reason != SecretLost {
-		t.Errorf("apart are %+v, and stranded %+v", plan.Apart, plan.Stranded)
+	if len(plan.Excluded) > 0 || len(plan.NeedAttention) != 1 || plan.NeedAttention[0].Member != "my-0" || plan.NeedAttention[0].Reason != SecretLost {
+		t.Errorf("excluded are %+v, and %+v need attention", plan.Excluded, plan.NeedAttention)
 	}
 	if slices.ContainsFunc(plan.Loads, func(l Load) bool { return l.Member == "my-0" }) {
 		t.Error("it is to load something, and could not start again")
@@ -166,8 +166,8 @@ func TestOnlyServersAreSetApart(t *testing.T) {
 			own := &s.Members[len(s.Members)-1]
 			own.Kind, own.Roles[0].Evidence.Loaded.Identity.Signer = kind, "unknown signer of x"
 		})
-		if apart := Decide(s).Apart; len(apart) > 0 {
-			t.Errorf("apart: %+v", apart)
+		if excluded := Decide(s).Excluded; len(excluded) > 0 {
+			t.Errorf("excluded: %+v", excluded)
 		}
 	}
 }
@@ -175,8 +175,8 @@ func TestOnlyServersAreSetApart(t *testing.T) {
 func TestARaftClientThatRemembersOnlyWhatIsKnownNoMoreIsDoubtedWhileAnotherAuthorityTakesOver(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		changes []change
-		apart   int
+		changes  []change
+		excluded int
 	}{
 		"at rest":                  {nil, 0},
 		"while another takes over": {[]change{replaced, crossed}, 1},
@@ -186,8 +186,8 @@ func TestARaftClientThatRemembersOnlyWhatIsKnownNoMoreIsDoubtedWhileAnotherAutho
 			s := atRest(3, c.changes...)
 			s.write(Decide(s))
 			s.Members[0].Roles[4].Evidence.Loaded.Trust = []AnchorID{"retired"}
-			if apart := Decide(s).Apart; len(apart) != c.apart {
-				t.Errorf("apart: %+v", apart)
+			if excluded := Decide(s).Excluded; len(excluded) != c.excluded {
+				t.Errorf("excluded: %+v", excluded)
 			}
 		})
 	}
@@ -197,8 +197,8 @@ func TestARaftClientMayRememberWhatIsKnownNoMore(t *testing.T) {
 	t.Parallel()
 	s := atRest(3)
 	s.Members[0].Roles[4].Evidence.Loaded.Trust = []AnchorID{"A", "retired"}
-	if plan := Decide(s); len(plan.Apart) > 0 {
-		t.Errorf("apart: %+v", plan.Apart)
+	if plan := Decide(s); len(plan.Excluded) > 0 {
+		t.Errorf("excluded: %+v", plan.Excluded)
 	}
 }
 
@@ -213,14 +213,14 @@ func TestANewcomerThatNobodyCanSignForWaitsAlone(t *testing.T) {
 	})
 	s.write(Decide(s))
 	plan := Decide(s)
-	if len(plan.Apart) != 1 || plan.Apart[0].Reason != NoSigner || plan.Publications["my-9"].Identity.Signer != "" {
-		t.Errorf("apart %+v, given %+v", plan.Apart, plan.Publications["my-9"])
+	if len(plan.Excluded) != 1 || plan.Excluded[0].Reason != NoSigner || plan.Publications["my-9"].Identity.Signer != "" {
+		t.Errorf("excluded %+v, given %+v", plan.Excluded, plan.Publications["my-9"])
 	}
 	if end := Project(s); len(end.Blocked) > 0 {
 		t.Errorf("blocked: %+v", end.Blocked)
 	}
 	s.Anchors[0].Signs = true
-	if plan := Decide(s); len(plan.Apart) > 0 || plan.Publications["my-9"].Identity.Signer != "keyA" {
-		t.Errorf("with the key at hand: apart %+v, given %+v", plan.Apart, plan.Publications["my-9"])
+	if plan := Decide(s); len(plan.Excluded) > 0 || plan.Publications["my-9"].Identity.Signer != "keyA" {
+		t.Errorf("with the key at hand: excluded %+v, given %+v", plan.Excluded, plan.Publications["my-9"])
 	}
 }

@@ -400,7 +400,7 @@ func (w *rules) writeLeaf(s *state, plan *Plan) write {
 func (w *rules) loads(s *state, l Load, silent mask) []move {
 	i := int(l.Member[len(l.Member)-1] - '0')
 	n := &s.nodes[i]
-	if silent.has(i) || l.Remainder && w.patient {
+	if silent.has(i) || l.MayBeDeferred && w.patient {
 		return nil
 	}
 	if l.How == ByRestart {

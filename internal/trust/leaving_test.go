@@ -48,7 +48,7 @@ func TestAMemberWhoseSecretIsLostIsStrandedInEveryDomain(t *testing.T) {
 			s.Members[i].Roles[j].Presents = false
 		}
 	}
-	if lost := Decide(s).Stranded; len(lost) != 1 || lost[0].Member != "my-0" || lost[0].Reason != SecretLost {
+	if lost := Decide(s).NeedAttention; len(lost) != 1 || lost[0].Member != "my-0" || lost[0].Reason != SecretLost {
 		t.Errorf("stranded are %+v, want my-0", lost)
 	}
 }

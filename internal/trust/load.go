@@ -24,9 +24,9 @@ type Load struct {
 	How    How
 	// Planes are those that are behind, those of the main bundle first.
 	Planes []Plane
-	// Remainder is true when only what it loads at its start is behind and the rotation does not wait for
+	// MayBeDeferred is true when only what it loads at its start is behind and the rotation does not wait for
 	// that. The member catches up at its next restart, or is restarted before that is due.
-	Remainder bool
+	MayBeDeferred bool
 	// Due is when a restart must be done at the latest; zero when nothing ends.
 	Due    time.Time
 	Reason string
@@ -66,7 +66,7 @@ func (v *view) addLoads(out []Load, m *Member, strategy Strategy) []Load {
 	due := m.RestartDue(v.Policy.RestartMargin)
 	over := !due.IsZero() && !v.Now.Before(due)
 	if over || len(start) > 0 && !urgent {
-		out = append(out, Load{Member: m.ID, How: ByRestart, Planes: atStart, Remainder: !over, Due: due, Reason: atStart[0].whyRestarted()})
+		out = append(out, Load{Member: m.ID, How: ByRestart, Planes: atStart, MayBeDeferred: !over, Due: due, Reason: atStart[0].whyRestarted()})
 	}
 	return out
 }

@@ -33,7 +33,7 @@ func Project(s Snapshot) Projection {
 	for range maxStages {
 		plan := Decide(cur)
 		steps := Steps(cur, plan)
-		now := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.Remainder })
+		now := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.MayBeDeferred })
 		switch {
 		case len(now) > 0:
 			cur.write(plan)
@@ -104,7 +104,7 @@ func (s *Snapshot) reissue(m *Member, p Plan) {
 // on what is published.
 func (s *Snapshot) load(loads []Load, remainder bool) {
 	for _, l := range loads {
-		if l.Remainder == remainder {
+		if l.MayBeDeferred == remainder {
 			i := slices.IndexFunc(s.Members, func(m Member) bool { return m.ID == l.Member })
 			s.Members[i].obey(l)
 		}

@@ -170,7 +170,7 @@ func TestRestartsPerNode(t *testing.T) {
 				for _, s := range stage.Steps {
 					switch {
 					case s.How != ByRestart || !slices.Contains(s.Members, "my-0"):
-					case s.Remainder:
+					case s.MayBeDeferred:
 						got.remainder++
 					default:
 						got.asked++

@@ -265,7 +265,7 @@ func (w *promptRules) reload(s *promptState, i int) {
 func (p *Plan) restarts() []int {
 	var out []int
 	for _, l := range p.Loads {
-		if l.How == ByRestart && !l.Remainder {
+		if l.How == ByRestart && !l.MayBeDeferred {
 			out = append(out, slices.Index(members[:], l.Member))
 		}
 	}

@@ -68,8 +68,8 @@ func TestACAThatStaysBesideKeepsNoNewcomerWaiting(t *testing.T) {
 		s.Members = append(s.Members, newcomer)
 	})
 	plan := Decide(s)
-	if signer := plan.Publications["my-2"].Identity.Signer; len(plan.Apart) > 0 || signer != "keyA" {
-		t.Errorf("%v are apart, and the newcomer is given a leaf of %q", plan.Apart, signer)
+	if signer := plan.Publications["my-2"].Identity.Signer; len(plan.Excluded) > 0 || signer != "keyA" {
+		t.Errorf("%v are apart, and the newcomer is given a leaf of %q", plan.Excluded, signer)
 	}
 }
 

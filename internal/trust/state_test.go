@@ -116,10 +116,10 @@ func TestARestartThatNobodyWaitsForIsDoneBeforeItIsDue(t *testing.T) {
 		s.Members[0].LastsUntil = s.Now.Add(90 * 24 * time.Hour)
 		return Decide(s).Loads
 	}
-	if early := build(48 * time.Hour); len(early) != 1 || !early[0].Remainder || !early[0].Due.Equal(worldTime.Add(24*time.Hour)) {
+	if early := build(48 * time.Hour); len(early) != 1 || !early[0].MayBeDeferred || !early[0].Due.Equal(worldTime.Add(24*time.Hour)) {
 		t.Errorf("two days before: %+v", early)
 	}
-	if due := build(12 * time.Hour); len(due) != 1 || due[0].Remainder || due[0].How != ByRestart {
+	if due := build(12 * time.Hour); len(due) != 1 || due[0].MayBeDeferred || due[0].How != ByRestart {
 		t.Errorf("half a day before: %+v", due)
 	}
 }

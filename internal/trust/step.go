@@ -42,9 +42,9 @@ type Step struct {
 	Bundle  Bundle     // of Withdraw
 	Planes  []Plane    // of Loading
 	How     How        // of Loading
-	// Remainder marks restarts that the rotation does not wait for.
-	Remainder bool
-	Reason    string
+	// MayBeDeferred marks restarts that the rotation does not wait for.
+	MayBeDeferred bool
+	Reason        string
 }
 
 // Steps says in words what a plan changes. It is empty when the plan changes
@@ -142,10 +142,10 @@ func loadSteps(p Plan) []Step {
 	var out []Step
 	for _, l := range p.Loads {
 		i := slices.IndexFunc(out, func(s Step) bool {
-			return s.How == l.How && s.Remainder == l.Remainder && s.Reason == l.Reason && slices.Equal(s.Planes, l.Planes)
+			return s.How == l.How && s.MayBeDeferred == l.MayBeDeferred && s.Reason == l.Reason && slices.Equal(s.Planes, l.Planes)
 		})
 		if i < 0 {
-			out = append(out, Step{Kind: Loading, How: l.How, Planes: l.Planes, Remainder: l.Remainder, Reason: l.Reason})
+			out = append(out, Step{Kind: Loading, How: l.How, Planes: l.Planes, MayBeDeferred: l.MayBeDeferred, Reason: l.Reason})
 			i = len(out) - 1
 		}
 		out[i].Members = append(out[i].Members, l.Member)

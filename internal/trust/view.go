@@ -8,11 +8,11 @@ type view struct {
 
 	law law
 	key map[AnchorID]KeyID
-	// peers are the members that count, apart those that do not, with their reasons, and
+	// peers are the members that count, excluded those that do not, with their reasons, and
 	// doubted those that would not if there were others.
-	peers          []*Member
-	apart, doubted []Apart
-	target         *Anchor
+	peers             []*Member
+	excluded, doubted []Exclusion
+	target            *Anchor
 	// renewed is true when the target shares its key with another anchor.
 	renewed bool
 	// answers remembers what each guard said about each anchor, and asked all
@@ -39,7 +39,7 @@ func newView(s Snapshot, l law) *view {
 		}
 	}
 	v.renewed = v.target != nil && slices.ContainsFunc(s.Anchors, func(a Anchor) bool { return a.Key == v.target.Key && a.ID != s.Issuing })
-	v.setApart()
+	v.exclude()
 	return v
 }
 

@@ -152,7 +152,7 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 		return s, true
 	}
 	for _, l := range plan.Loads {
-		if moves := k.rules.loads(&s, l, 0); len(moves) > 0 && !l.Remainder {
+		if moves := k.rules.loads(&s, l, 0); len(moves) > 0 && !l.MayBeDeferred {
 			return moves[0].to, true
 		}
 	}
@@ -161,7 +161,7 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 		return s, true
 	}
 	for _, l := range plan.Loads {
-		if l.Remainder {
+		if l.MayBeDeferred {
 			k.rules.recreate(&s, int(l.Member[len(l.Member)-1]-'0'))
 			return s, true
 		}

@@ -261,7 +261,7 @@ func (w *rules) unconnected(s *state, n *node) bool {
 // waits.
 func (w *rules) abandoned(s *state, plan *Plan) string {
 	for _, l := range plan.Loads {
-		if i := l.Member[len(l.Member)-1] - '0'; l.Remainder && s.expired && s.nodes[i].raft.trust == 1 {
+		if i := l.Member[len(l.Member)-1] - '0'; l.MayBeDeferred && s.expired && s.nodes[i].raft.trust == 1 {
 			return string(l.Member) + " holds nothing in memory that has not expired, and its restart has time"
 		}
 	}

@@ -117,10 +117,10 @@ func ofKafka() map[string]course {
 			silent: map[string][]string{"there is time": {due + "86400x400"}},
 		},
 		"KeyturnNodeServesWhatIsNotStored": {
-			series: []string{`keyturn_served_not_stored` + kafka + `,authority="cluster-ca"` + node + "0x59 1x300"}, minute: 75,
+			series: []string{`keyturn_listeners_out_of_sync` + kafka + `,authority="cluster-ca"` + node + "0x59 1x300"}, minute: 75,
 			summary: "my-cluster-dual-role-0 of Kafka kafka/my-cluster does not use the certificates that are stored for it, or does not report them.",
 			silent: map[string][]string{"a rotation is in progress": {
-				`keyturn_served_not_stored` + kafka + `,authority="cluster-ca"` + node + "0x59 1x300", `keyturn_rotation_start_timestamp_seconds` + kafka + `,authority="cluster-ca"} 0x400`,
+				`keyturn_listeners_out_of_sync` + kafka + `,authority="cluster-ca"` + node + "0x59 1x300", `keyturn_rotation_start_timestamp_seconds` + kafka + `,authority="cluster-ca"} 0x400`,
 			}},
 		},
 	}

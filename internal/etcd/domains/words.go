@@ -9,9 +9,9 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// RestartRemainder is the phase in which nothing is left but to load a renewed CA certificate, for which members are restarted
+// RestartsPending is the phase in which nothing is left but to load a renewed CA certificate, for which members are restarted
 // before the end of the certificate that they have loaded.
-const RestartRemainder rotation.Phase = "RestartRemainder"
+const RestartsPending rotation.Phase = "RestartsPending"
 
 // Recorded is what the CA of a plane is called in records, as in the names of its Secrets.
 func Recorded(plane contract.Plane) string { return string(plane) + "-ca" }
@@ -31,7 +31,7 @@ func Words(namespace string, plane contract.Plane) *rotation.Words {
 			{Plane: agentPlane(), Parts: "agents"},
 			{Plane: evidence.HolderPlane(), Parts: "applications"},
 		},
-		Remainder: RestartRemainder, Keeping: "members", Closing: "members",
+		RestartsPending: RestartsPending, Keeping: "members", Closing: "members",
 	}
 }
 

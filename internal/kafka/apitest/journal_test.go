@@ -21,7 +21,7 @@ func TestTheLogTellsTheCourseOfARotationAndNoKeys(t *testing.T) {
 
 	written := w.log.String()
 	for _, want := range []string{
-		`"reason":"CaKeyReplacementStarted"`, `"type":"ClusterCATrust","status":"False"`, `"type":"ClusterCATrust","status":"True","reason":"RaftRemainder"`,
+		`"reason":"CaKeyReplacementStarted"`, `"type":"ClusterCATrust","status":"False"`, `"type":"ClusterCATrust","status":"True","reason":"RaftRestartsPending"`,
 		`"reason":"ClusterCaCertKeyReplaced"`, `"kafka":"` + w.namespace + `/my"`,
 	} {
 		if !strings.Contains(written, want) {

@@ -16,9 +16,9 @@ const (
 	RestartAnnotation = "strimzi.io/manual-rolling-update"
 )
 
-// RaftRemainder is the phase of a rotation in which only controllers still accept the old
+// RaftRestartsPending is the phase of a rotation in which only controllers still accept the old
 // anchor, until each node has been restarted once, when there is time.
-const RaftRemainder rotation.Phase = "RaftRemainder"
+const RaftRestartsPending rotation.Phase = "RaftRestartsPending"
 
 // resource is what people call the resource of a cluster.
 const resource = "the Kafka"
@@ -38,6 +38,6 @@ func Words() *rotation.Words {
 			{Plane: roles.Control(), Parts: "controller listeners"},
 			{Plane: roles.Raft(), Parts: "Raft clients"},
 		},
-		Remainder: RaftRemainder, Keeping: "Raft clients", Closing: "controllers",
+		RestartsPending: RaftRestartsPending, Keeping: "Raft clients", Closing: "controllers",
 	}
 }

@@ -626,7 +626,7 @@ func (l *land) rotation(tb testing.TB, neighbours int) time.Duration {
 	if err := l.api.Update(tb.Context(), &secret); err != nil {
 		tb.Fatal(err)
 	}
-	return l.run(tb, l.operator(), all, l.trustIs(tb, "RaftRemainder", 1))
+	return l.run(tb, l.operator(), all, l.trustIs(tb, "RaftRestartsPending", 1))
 }
 
 // longest is how much longer a rotation may take beside clusters that are not prompt.

@@ -106,7 +106,7 @@ func TestARestartThatHasTimeUsesTheLastWindowBeforeItIsDue(t *testing.T) {
 			p := clusterOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: c.windows}}, nil)
 			p.now = c.now
 			p.window = p.openWindow()
-			if got := p.isDue(trust.Load{How: trust.ByRestart, Remainder: true, Due: noon().Add(c.due)}); got != c.want {
+			if got := p.isDue(trust.Load{How: trust.ByRestart, MayBeDeferred: true, Due: noon().Add(c.due)}); got != c.want {
 				t.Errorf("due: %t, want %t", got, c.want)
 			}
 		})
@@ -118,7 +118,7 @@ func TestARestartThatIsNeverDueIsDoneInNoWindow(t *testing.T) {
 	c := clusterOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: []string{"* * 12 ? * *"}}}, nil)
 	c.now = noon()
 	c.window = c.openWindow()
-	if !c.window.Open || c.isDue(trust.Load{How: trust.ByRestart, Remainder: true}) {
+	if !c.window.Open || c.isDue(trust.Load{How: trust.ByRestart, MayBeDeferred: true}) {
 		t.Errorf("it is done while a window is open (%t)", c.window.Open)
 	}
 }

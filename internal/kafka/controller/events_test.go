@@ -327,18 +327,18 @@ func TestEachMemberThatIsSetApartIsToldOnce(t *testing.T) {
 	t.Parallel()
 	r, collected := collecting()
 	c := clusterOf(smallKafka(), nil)
-	liar := func(member trust.MemberID) trust.Apart {
-		return trust.Apart{Member: member, Reason: trust.UnknownClaims, What: string(member) + " agent claims to run on what nobody knows"}
+	liar := func(member trust.MemberID) trust.Exclusion {
+		return trust.Exclusion{Member: member, Reason: trust.UnknownClaims, What: string(member) + " agent claims to run on what nobody knows"}
 	}
-	c.clusterCA.Plan.Apart = []trust.Apart{liar("my-dual-1")}
+	c.clusterCA.Plan.Excluded = []trust.Exclusion{liar("my-dual-1")}
 	looks(r, c)
 	collected.want(t, 1)
 
-	c.clusterCA.Plan.Apart = []trust.Apart{liar("my-dual-1"), liar("my-dual-2")}
+	c.clusterCA.Plan.Excluded = []trust.Exclusion{liar("my-dual-1"), liar("my-dual-2")}
 	looks(r, c)
 	collected.want(t, 2)
 
-	c.clientsCA.Plan.Apart = c.clusterCA.Plan.Apart
+	c.clientsCA.Plan.Excluded = c.clusterCA.Plan.Excluded
 	looks(r, c)
 	collected.want(t, 2)
 }

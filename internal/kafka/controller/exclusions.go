@@ -13,33 +13,33 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// setApart is a member that is set apart, or doubted, by the authorities for which that is
+// exclusion is a member that is excluded, or doubted, by the authorities for which that is
 // so: it is told once.
-type setApart struct {
-	trust.Apart
+type exclusion struct {
+	trust.Exclusion
 
 	kinds  []string
 	remedy string
 }
 
-// apartWarnings name the members that the rotation of an authority does not wait for,
+// exclusionWarnings name the members that the rotation of an authority does not wait for,
 // and those that are doubted and waited for, because there are no others.
-func (c *decided) apartWarnings() []wanted {
-	var found []setApart
-	add := func(kind authorities.Kind, apart trust.Apart, remedy string) {
-		i := slices.IndexFunc(found, func(s setApart) bool { return s.Member == apart.Member && s.Reason == apart.Reason })
+func (c *decided) exclusionWarnings() []wanted {
+	var found []exclusion
+	add := func(kind authorities.Kind, excluded trust.Exclusion, remedy string) {
+		i := slices.IndexFunc(found, func(s exclusion) bool { return s.Member == excluded.Member && s.Reason == excluded.Reason })
 		if i < 0 {
-			found = append(found, setApart{Apart: apart, remedy: remedy})
+			found = append(found, exclusion{Exclusion: excluded, remedy: remedy})
 			i = len(found) - 1
 		}
 		found[i].kinds = append(found[i].kinds, string(kind))
 	}
 	for _, kind := range kinds() {
 		plan := c.domain(kind).Plan
-		for _, apart := range plan.Apart {
-			add(kind, apart, remedyFor(apart))
+		for _, excluded := range plan.Excluded {
+			add(kind, excluded, remedyFor(excluded))
 		}
-		for _, doubted := range plan.Stranded {
+		for _, doubted := range plan.NeedAttention {
 			if doubted.Reason == trust.UnknownClaims {
 				add(kind, doubted, nobodyElse)
 			}
@@ -61,8 +61,8 @@ func (c *decided) apartWarnings() []wanted {
 const nobodyElse = ", and so does every other node: nothing changes, because it is unclear whether they or the Secrets are right; " +
 	"restore what was lost or replaced in the CA Secrets, or find out who else configures the servers and delete the pods one by one"
 
-func remedyFor(apart trust.Apart) string {
-	if apart.Reason != trust.UnknownClaims {
+func remedyFor(excluded trust.Exclusion) string {
+	if excluded.Reason != trust.UnknownClaims {
 		return ""
 	}
 	return "; its claim is ignored, and the other nodes go on without it: find out who else configures " +

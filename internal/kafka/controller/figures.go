@@ -63,7 +63,7 @@ func (c *decided) rotationFigures() []metrics.Rotation {
 		r := metrics.Rotation{
 			Authority: string(kind), Phase: authorities.Words().PhaseOf(d.Snapshot, d.Plan), Start: d.begun(),
 			Deadline: d.Plan.Deadline, Blocked: metrics.BlockedMembers(d.Plan.Blockers),
-			Apart: d.Plan.Apart, Behind: c.behind(kind),
+			Excluded: d.Plan.Excluded, Behind: c.behind(kind),
 		}
 		figures = append(figures, r)
 	}

@@ -68,7 +68,7 @@ func (o *observation) refused(report publication.Report, published publication.P
 // rotation waits for is left to the next one that happens anyway. At the latest it is done
 // in the last maintenance window before its deadline.
 func (c *desired) isDue(load trust.Load) bool {
-	if !load.Remainder {
+	if !load.MayBeDeferred {
 		return true
 	}
 	return !load.Due.IsZero() && c.windows.IsLastBefore(load.Due)
@@ -86,7 +86,7 @@ func (c *decided) loadsAwaited() bool {
 	return slices.ContainsFunc(kinds(), func(kind authorities.Kind) bool {
 		plan := c.domain(kind).Plan
 		return len(blockedIn(c.domain(kind))) == 0 &&
-			(slices.ContainsFunc(plan.Loads, func(l trust.Load) bool { return !l.Remainder }) || slices.ContainsFunc(plan.Blockers, passesSoon))
+			(slices.ContainsFunc(plan.Loads, func(l trust.Load) bool { return !l.MayBeDeferred }) || slices.ContainsFunc(plan.Blockers, passesSoon))
 	})
 }
 
@@ -129,7 +129,7 @@ func (c *decided) trustBlockers() []trust.Blocker {
 func (c *decided) wakeForTrust() {
 	for _, load := range c.loads() {
 		c.wake(load.Due)
-		if load.Remainder {
+		if load.MayBeDeferred {
 			c.wake(c.window.Next)
 		}
 	}

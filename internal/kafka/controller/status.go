@@ -105,7 +105,7 @@ func (c *decided) warnings() []wanted {
 		}
 	}
 	list = append(list, c.silence()...)
-	list = append(list, c.apartWarnings()...)
+	list = append(list, c.exclusionWarnings()...)
 	list = append(list, c.annotationWarnings()...)
 	found := fields.InSpec[kafkav1.Kafka](c.written)
 	found.WithoutEffect = append(found.WithoutEffect, model.IdleAuthorityFields(c.kafka.Spec)...)

@@ -60,7 +60,7 @@ func (c *decided) decideTrust() {
 // lostBy are the members whose Secret cannot be written in any domain, because that of their certificates cannot sign for it.
 func lostBy(own trust.Plan) []trust.MemberID {
 	var lost []trust.MemberID
-	for _, stranded := range own.Stranded {
+	for _, stranded := range own.NeedAttention {
 		if stranded.Reason == trust.SecretLost {
 			lost = append(lost, stranded.Member)
 		}

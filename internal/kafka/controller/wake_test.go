@@ -21,7 +21,7 @@ func TestAPassBeginsWhenTrustMovesOnByTimeAlone(t *testing.T) {
 		"a restart that somebody waits for has to be done": {func(p *applied) { p.clusterCA.Plan.Loads = []trust.Load{{Due: at(1)}} }, at(1)},
 		"one of the clients CA":                            {func(p *applied) { p.clientsCA.Plan.Loads = []trust.Load{{Due: at(2)}} }, at(2)},
 		"one that nobody waits for may be done in the next window": {
-			func(p *applied) { p.clusterCA.Plan.Loads = []trust.Load{{Remainder: true}} }, at(3),
+			func(p *applied) { p.clusterCA.Plan.Loads = []trust.Load{{MayBeDeferred: true}} }, at(3),
 		},
 		"a guard has been shut for long": {
 			func(p *applied) { p.clusterCA.Plan.Blockers = []trust.Blocker{{Since: at(4)}} }, at(4).Add(rotation.Patience),

@@ -189,13 +189,13 @@ func TestAPoolIsWarnedWhileTheKafkaCannotBeBuilt(t *testing.T) {
 
 func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 	t.Parallel()
-	liar := trust.Apart{Member: "my-dual-1", Reason: trust.UnknownClaims, What: "my-dual-1 agent claims"}
-	late := trust.Apart{Member: "my-dual-1", Reason: trust.NoSigner, What: "my-dual-1 has none"}
+	liar := trust.Exclusion{Member: "my-dual-1", Reason: trust.UnknownClaims, What: "my-dual-1 agent claims"}
+	late := trust.Exclusion{Member: "my-dual-1", Reason: trust.NoSigner, What: "my-dual-1 has none"}
 	c := begin(&observation{}, &memory{})
-	c.clusterCA.Plan = trust.Plan{Apart: []trust.Apart{liar, late}}
-	c.clientsCA.Plan = trust.Plan{Apart: []trust.Apart{liar}}
+	c.clusterCA.Plan = trust.Plan{Excluded: []trust.Exclusion{liar, late}}
+	c.clientsCA.Plan = trust.Plan{Excluded: []trust.Exclusion{liar}}
 
-	list := c.apartWarnings()
+	list := c.exclusionWarnings()
 
 	want := []string{"cluster-ca, clients-ca: my-dual-1 agent claims" + remedyFor(liar), "cluster-ca: my-dual-1 has none"}
 	if !slices.EqualFunc(list, want, func(w wanted, message string) bool { return w.message == message }) {

@@ -12,7 +12,7 @@ import (
 
 // rotationMetrics tell where the trust in each authority stands.
 type rotationMetrics struct {
-	phase, start, deadline, blocked, apart, notStored, restartDue *prometheus.Desc
+	phase, start, deadline, blocked, excluded, outOfSync, restartDue *prometheus.Desc
 }
 
 // Rotation is what there is to tell of one CA.
@@ -23,8 +23,8 @@ type Rotation struct {
 	Start, Deadline time.Time
 	// Blocked counts, by guard, the members that the rotation waits for.
 	Blocked map[trust.GuardName]int
-	// Apart are the members that the rotation does not wait for.
-	Apart []trust.Apart
+	// Excluded are the members that the rotation does not wait for.
+	Excluded []trust.Exclusion
 	// Behind counts, by node, the listeners that run on something else than what is
 	// stored for them, or do not say.
 	Behind map[string]int
@@ -40,9 +40,9 @@ func newRotationMetrics(desc func(name, help string, labels ...string) *promethe
 			"When the first CA certificate that is to go expires, in seconds since 1970.", "authority"),
 		blocked: desc("keyturn_rotation_blocked",
 			"Members that a guard of the rotation waits for.", "authority", "guard"),
-		apart: desc("keyturn_rotation_apart",
+		excluded: desc("keyturn_rotation_excluded_members",
 			"1 for a member that the rotation does not wait for, with the reason.", "authority", "name", "reason"),
-		notStored: desc("keyturn_served_not_stored",
+		outOfSync: desc("keyturn_listeners_out_of_sync",
 			"Listeners of a node that run on something else than what is stored for them, or do not say.", "authority", "name"),
 		restartDue: desc("keyturn_restart_due_timestamp_seconds",
 			"When a node has to be restarted at the latest, in seconds since 1970.", "name"),
@@ -50,7 +50,7 @@ func newRotationMetrics(desc func(name, help string, labels ...string) *promethe
 }
 
 func (m rotationMetrics) describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{m.phase, m.start, m.deadline, m.blocked, m.apart, m.notStored, m.restartDue} {
+	for _, desc := range []*prometheus.Desc{m.phase, m.start, m.deadline, m.blocked, m.excluded, m.outOfSync, m.restartDue} {
 		descs <- desc
 	}
 }
@@ -67,11 +67,11 @@ func (m rotationMetrics) collect(t *Trust, gauge func(desc *prometheus.Desc, val
 		for guard, count := range r.Blocked {
 			gauge(m.blocked, float64(count), r.Authority, string(guard))
 		}
-		for _, apart := range r.Apart {
-			gauge(m.apart, 1, r.Authority, string(apart.Member), string(apart.Reason))
+		for _, excluded := range r.Excluded {
+			gauge(m.excluded, 1, r.Authority, string(excluded.Member), string(excluded.Reason))
 		}
 		for node, count := range r.Behind {
-			gauge(m.notStored, float64(count), r.Authority, node)
+			gauge(m.outOfSync, float64(count), r.Authority, node)
 		}
 	}
 	for node, due := range t.RestartDue {

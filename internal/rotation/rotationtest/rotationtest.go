@@ -235,7 +235,7 @@ func start(s *trust.Snapshot) bool {
 // time that applications get.
 func Advance(s *trust.Snapshot, plan trust.Plan) bool {
 	writes := slices.ContainsFunc(trust.Steps(*s, plan), func(step trust.Step) bool { return step.Kind != trust.Loading })
-	asked := slices.DeleteFunc(slices.Clone(plan.Loads), func(l trust.Load) bool { return l.Remainder })
+	asked := slices.DeleteFunc(slices.Clone(plan.Loads), func(l trust.Load) bool { return l.MayBeDeferred })
 	switch {
 	case writes:
 		write(s, plan)

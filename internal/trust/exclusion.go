@@ -2,7 +2,7 @@ package trust
 
 import "slices"
 
-// Reason says why a member is set apart, as conditions and metrics carry it.
+// Reason says why a member is excluded, as conditions and metrics carry it.
 type Reason string
 
 // The reasons for which the rotation does not wait for a member.
@@ -18,9 +18,9 @@ const (
 	SecretLost Reason = "SecretLost"
 )
 
-// Apart is a member that the rotation does not wait for, so that it delays only itself. In Plan.Stranded
+// Exclusion is a member that the rotation does not wait for, so that it delays only itself. In Plan.NeedAttention
 // it is one that is waited for and that only a person can help.
-type Apart struct {
+type Exclusion struct {
 	Member MemberID
 	Reason Reason
 	// What is one sentence for people, stable between passes.
@@ -42,16 +42,16 @@ func exemptions() []exemption {
 	}
 }
 
-// setApart separates the members that count from those that are not waited for. Where every node reports
+// exclude separates the members that count from those that are not waited for. Where every node reports
 // something unknown, the nodes are not the ones to doubt, and all of them count. Without any the rotation
 // would continue blindly.
-func (v *view) setApart() {
+func (v *view) exclude() {
 	v.peers = make([]*Member, 0, len(v.Members))
 	nodes := 0
 	for i := range v.Members {
 		m := &v.Members[i]
 		if why, exempt := v.exempt(m); exempt {
-			v.apart = append(v.apart, why)
+			v.excluded = append(v.excluded, why)
 			continue
 		}
 		v.peers = append(v.peers, m)
@@ -62,7 +62,7 @@ func (v *view) setApart() {
 	if nodes > 0 {
 		return
 	}
-	v.apart = slices.DeleteFunc(v.apart, func(a Apart) bool {
+	v.excluded = slices.DeleteFunc(v.excluded, func(a Exclusion) bool {
 		i := slices.IndexFunc(v.Members, func(m Member) bool { return m.ID == a.Member })
 		doubted := a.Reason == UnknownClaims && v.Members[i].Kind == Node
 		if doubted {
@@ -73,34 +73,34 @@ func (v *view) setApart() {
 	})
 }
 
-// stranded are the members that are waited for and that only a person can help. Some are doubted and count
+// needAttention are the members that are waited for and that only a person can help. Some are doubted and count
 // all the same; the others lost their Secret while no certificate can be issued for them.
-func (v *view) stranded() []Apart {
+func (v *view) needAttention() []Exclusion {
 	out := slices.Clone(v.doubted)
 	for _, m := range v.peers {
 		if v.unsigned(m) && !m.Leaving {
-			out = append(out, Apart{Member: m.ID, Reason: SecretLost, What: string(m.ID) +
+			out = append(out, Exclusion{Member: m.ID, Reason: SecretLost, What: string(m.ID) +
 				" has lost its Secret, and no new certificate can be issued for it: the key of the CA that issued the one it presents is missing"})
 		}
 	}
 	return out
 }
 
-func (v *view) exempt(m *Member) (Apart, bool) {
+func (v *view) exempt(m *Member) (Exclusion, bool) {
 	if m.Kind != Node && m.Kind != Companion {
-		return Apart{}, false
+		return Exclusion{}, false
 	}
 	for _, e := range v.law.exemptions {
 		if what := e.of(v, m); what != "" {
-			return Apart{Member: m.ID, Reason: e.reason, What: string(m.ID) + " " + what}, true
+			return Exclusion{Member: m.ID, Reason: e.reason, What: string(m.ID) + " " + what}, true
 		}
 	}
-	return Apart{}, false
+	return Exclusion{}, false
 }
 
-// isApart reports whether the member is set apart for that reason.
-func (v *view) isApart(m *Member, reason Reason) bool {
-	return slices.ContainsFunc(v.apart, func(a Apart) bool { return a.Member == m.ID && a.Reason == reason })
+// isExcluded reports whether the member is excluded for that reason.
+func (v *view) isExcluded(m *Member, reason Reason) bool {
+	return slices.ContainsFunc(v.excluded, func(a Exclusion) bool { return a.Member == m.ID && a.Reason == reason })
 }
 
 // claimsUnknown finds a member that names an unknown authority. A member that counts receives only known

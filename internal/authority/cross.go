@@ -18,7 +18,7 @@ func (d *decider) crossSign() error {
 	target := d.d.Target()
 	for _, outgoing := range d.outgoing(target) {
 		known := d.crossBy(outgoing[0], target)
-		cross, why, err := d.in.vouch(link{by: outgoing, key: d.keyOf(outgoing[0]), of: target}, known)
+		cross, why, err := d.in.crossSign(link{by: outgoing, key: d.keyOf(outgoing[0]), of: target}, known)
 		if err != nil {
 			return err
 		}
@@ -40,9 +40,9 @@ type link struct {
 	of  *x509.Certificate
 }
 
-// vouch returns the cross certificate of a link: the known one while that lasts, or
+// crossSign returns the cross certificate of a link: the known one while that lasts, or
 // another. Without any it says in one sentence why there is none.
-func (in Input) vouch(l link, known *x509.Certificate) (cross *x509.Certificate, why string, err error) {
+func (in Input) crossSign(l link, known *x509.Certificate) (cross *x509.Certificate, why string, err error) {
 	if known != nil && !in.isShort(known, l) {
 		return known, "", nil
 	}

@@ -208,7 +208,7 @@ func TestACompromisedAuthorityIsKnownWhileItsCrossCertificateIsPresented(t *test
 	w.starts()
 	w.step(turn, func(w *world, d authority.Decision) authority.Plan {
 		plan := finish(w, d)
-		plan.Vouching, plan.Done = []*x509.Certificate{old}, false
+		plan.CrossSigners, plan.Done = []*x509.Certificate{old}, false
 		return plan
 	})
 	if o := w.settle(hold); !o.Distrust || len(o.Crosses) != 1 || !slices.ContainsFunc(o.Keys, func(ca pki.Authority) bool { return ca.Certificate().Equal(old) }) {
@@ -262,7 +262,7 @@ func TestWhatNodesSendAlongIsNotStoredTwice(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
 	pending := w.starts().Pending
-	w.in.Evidence.Vouching = pending.Cross
+	w.in.Evidence.Included = pending.Cross
 	for _, at := range []stage{hold, turn} {
 		w.step(at)
 		w.step(at)
@@ -287,13 +287,13 @@ func TestWhatSomebodyForgottenHasSignedIsStoredUntilEveryOtherCAIsDistrusted(t *
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := runningWorld(t)
-			w.in.Evidence.Vouching = []*x509.Certificate{voucher(t, pkitest.CA(t, "forgotten", noon()), w.settle(hold).Authority)}
+			w.in.Evidence.Included = []*x509.Certificate{voucher(t, pkitest.CA(t, "forgotten", noon()), w.settle(hold).Authority)}
 			c.course(w)
 			w.step(finish)
 			if _, stored := w.in.KeySecret.Data[authority.CrossKey]; stored != c.stored {
 				t.Errorf("it is stored: %t, want %t", stored, c.stored)
 			}
-			w.in.Evidence.Vouching = nil // nodes send nothing along any more
+			w.in.Evidence.Included = nil // nodes send nothing along any more
 			if got := w.settle(finish).Crosses; len(got) > 0 != c.stored {
 				t.Errorf("%d cross certificates are known afterwards", len(got))
 			}

@@ -152,8 +152,8 @@ type Plan struct {
 	Signer *x509.Certificate
 	// Stored are the anchors that the trusted-certs Secret holds after this pass.
 	Stored []*x509.Certificate
-	// Vouching are the authorities whose cross certificates a peer presents.
-	Vouching []*x509.Certificate
+	// CrossSigners are the authorities whose cross certificates a peer presents.
+	CrossSigners []*x509.Certificate
 	// Done is true when one authority is trusted and used, and nothing else.
 	Done bool
 }

@@ -181,10 +181,10 @@ type Evidence struct {
 	Reported []*x509.Certificate
 	// Leaves are what nodes present, as far as that is known.
 	Leaves []*x509.Certificate
-	// Vouching are the CA certificates that Secrets have nodes send along with their
-	// leaves. What vouches for a user's CA, also for one that was handed over, is kept
+	// Included are the CA certificates that Secrets have nodes send along with their
+	// leaves. What cross-signs a user's CA, also for one that was handed over, is kept
 	// nowhere else.
-	Vouching []*x509.Certificate
+	Included []*x509.Certificate
 }
 
 func (e Evidence) names(cert *x509.Certificate) bool {

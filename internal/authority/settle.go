@@ -107,7 +107,7 @@ func (w *writer) dropRetired() {
 	w.retired = slices.DeleteFunc(slices.Clone(w.retired), func(r retiredKey) bool {
 		switch {
 		case w.d.Distrust:
-			return !in(w.plan.Stored, r) && !in(w.plan.Vouching, r)
+			return !in(w.plan.Stored, r) && !in(w.plan.CrossSigners, r)
 		case len(r.filed) > 0 || r.key.IsZero():
 			return false
 		default:

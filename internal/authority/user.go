@@ -48,7 +48,7 @@ type userCA struct {
 	entries map[pki.Fingerprint]string
 	// kept are the CAs of entries that are not dated.
 	kept []*x509.Certificate
-	// crosses vouch for the present CA by what its key was known as before, and noCross
+	// crosses cross-sign the present CA by what its key was known as before, and noCross
 	// says why one is missing.
 	crosses  []*x509.Certificate
 	noCross  string

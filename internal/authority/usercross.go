@@ -10,7 +10,7 @@ import (
 )
 
 // A user's CA may come back with its key and another subject. To OpenSSL and the JVM
-// it is another authority then, and the key that both have can vouch for it.
+// it is another authority then, and the key that both have can cross-sign it.
 
 // crossSign has the present CA cross-signed by all CAs that its key was known as before, in one row from
 // the last to the first. What nodes present already stays, even if its issuer is unknown.
@@ -27,7 +27,7 @@ func (u *userCA) crossSign() error {
 		}
 		l := link{by: by, key: u.key, of: of}
 		known := u.crossOf(l)
-		cross, why, err := u.in.vouch(l, known)
+		cross, why, err := u.in.crossSign(l, known)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (u *userCA) mayBeSent(cert *x509.Certificate) bool {
 // sentAlong are the unexpired certificates that nodes send along with their leaves.
 func (in Input) sentAlong() []*x509.Certificate {
 	var sent []*x509.Certificate
-	for _, cert := range in.Evidence.Vouching {
+	for _, cert := range in.Evidence.Included {
 		if !isSelfIssued(cert) && in.Now.Before(cert.NotAfter) && !contains(sent, cert) {
 			sent = append(sent, cert)
 		}

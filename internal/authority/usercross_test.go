@@ -174,7 +174,7 @@ func TestWhatNodesSendAlongIsKeptAndNotSignedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := renamedWorld(t, c.trusted...)
-			w.in.Evidence.Vouching, w.in.Now = c.sent, noon().AddDate(0, 0, c.days)
+			w.in.Evidence.Included, w.in.Now = c.sent, noon().AddDate(0, 0, c.days)
 			if got := w.decide().Crosses; !slices.EqualFunc(got, c.want, (*x509.Certificate).Equal) {
 				t.Errorf("%d cross certificates, want the %d that are sent along", len(got), len(c.want))
 			}
@@ -197,7 +197,7 @@ func TestOfTwoThatOperatorsHaveSignedAllTakeOne(t *testing.T) {
 	two := renamed(t, one, "two", 0)
 	w := renamedWorld(t, one, two)
 	taken := func(sent ...*x509.Certificate) *x509.Certificate {
-		w.in.Evidence.Vouching = sent
+		w.in.Evidence.Included = sent
 		for _, ca := range crossesOf(w.decide(), two) {
 			return ca
 		}
@@ -215,7 +215,7 @@ func TestWhatOutlastsARenewedAuthorityIsSignedAgain(t *testing.T) {
 	two := renamed(t, one, "two", 0)
 	shorter := again(t, two, func(c *x509.Certificate) { c.NotAfter = c.NotAfter.AddDate(0, 0, -99) })
 	w := renamedWorld(t, one, two, shorter)
-	w.in.Evidence.Vouching = []*x509.Certificate{voucher(t, one, two)}
+	w.in.Evidence.Included = []*x509.Certificate{voucher(t, one, two)}
 
 	if got := w.decide().Crosses; !slices.ContainsFunc(got, func(c *x509.Certificate) bool {
 		return c.NotAfter.Equal(shorter.Certificate().NotAfter)

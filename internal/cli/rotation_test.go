@@ -154,7 +154,7 @@ func until(t *testing.T, r rotation.Record, phase rotation.Phase) rotation.Recor
 
 func cannotVouch(r *rotation.Record) {
 	name := r.Anchors[rotationtest.AnchorA]
-	name.CannotVouch = "its path length is 0"
+	name.CrossSignBlocked = "its path length is 0"
 	r.Anchors[rotationtest.AnchorA] = name
 }
 

@@ -51,8 +51,8 @@ func (k Known) CAPlan(plan trust.Plan) authority.Plan {
 		ca.Stored = append(ca.Stored, anchor.Certificate)
 	}
 	for _, certificate := range k {
-		if slices.Contains(plan.Vouching, evidence.KeyID(certificate)) {
-			ca.Vouching = append(ca.Vouching, certificate)
+		if slices.Contains(plan.CrossSigners, evidence.KeyID(certificate)) {
+			ca.CrossSigners = append(ca.CrossSigners, certificate)
 		}
 	}
 	return ca

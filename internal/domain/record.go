@@ -40,9 +40,9 @@ func (d *Decided) Names() map[trust.AnchorID]rotation.AnchorName {
 		}
 		switch {
 		case d.of.Name != d.of.Own:
-			name.CannotVouch = evidence.UsersSendNone
+			name.CrossSignBlocked = evidence.UsersSendNone
 		case !pki.CanCrossSign(ca):
-			name.CannotVouch = fmt.Sprintf("certificate %q has path length 0 and is valid until %s", ca.Subject.CommonName, ca.NotAfter.UTC().Format(time.RFC3339))
+			name.CrossSignBlocked = fmt.Sprintf("certificate %q has path length 0 and is valid until %s", ca.Subject.CommonName, ca.NotAfter.UTC().Format(time.RFC3339))
 		}
 		names[evidence.AnchorID(ca)] = name
 	}

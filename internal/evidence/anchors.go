@@ -57,7 +57,7 @@ func Known(c Cluster, d Domain) []*x509.Certificate {
 
 // anchors describes the known certificates.
 func (d Domain) anchors(known keyring, c *Cluster) []trust.Anchor {
-	target, vouchers, stored := d.Authority.Target(), c.markPresented(known.vouchers(d.Authority.Crosses)), d.stored(c.processes())
+	target, crosses, stored := d.Authority.Target(), c.markPresented(known.crossCertificates(d.Authority.Crosses)), d.stored(c.processes())
 	ends := map[trust.KeyID]time.Time{}
 	if d.Name == c.Own && c.Policy.Issuance == trust.Offered {
 		ends = c.ended(known)
@@ -76,7 +76,7 @@ func (d Domain) anchors(known keyring, c *Cluster) []trust.Anchor {
 			anchor.NotAfter = end
 		}
 		if d.Name == c.Own {
-			d.vouch(&anchor, known, vouchers)
+			d.addCrosses(&anchor, known, crosses)
 		} else {
 			anchor.NoCross = UsersSendNone
 		}
@@ -112,22 +112,22 @@ func (c *Cluster) ended(known keyring) map[trust.KeyID]time.Time {
 // UsersSendNone is why an outgoing clients CA cross-signs no other.
 const UsersSendNone = "users send no cross certificate along with theirs"
 
-// vouch adds the cross certificates that nodes can send along for an anchor.
-func (d Domain) vouch(anchor *trust.Anchor, known keyring, vouchers []voucher) {
+// addCrosses adds the cross certificates that nodes can send along for an anchor.
+func (d Domain) addCrosses(anchor *trust.Anchor, known keyring, crosses []crossCertificate) {
 	last := trust.Cross{}
-	for _, v := range known.way(anchor.Key, vouchers) {
+	for _, v := range known.longestChain(anchor.Key, crosses) {
 		last.Issuer, last.Distrusted = v.issuer, last.Distrusted || d.compromised(v.issuer)
 		if last.NotAfter.IsZero() || v.NotAfter.Before(last.NotAfter) {
 			last.NotAfter = v.NotAfter
 		}
 		anchor.Cross = append(anchor.Cross, last)
 	}
-	if anchor.NoCross == "" && slices.ContainsFunc(vouchers, func(v voucher) bool { return v.subject == anchor.Key && !vouches(anchor, v.issuer) }) {
+	if anchor.NoCross == "" && slices.ContainsFunc(crosses, func(v crossCertificate) bool { return v.subject == anchor.Key && !isCrossSignedBy(anchor, v.issuer) }) {
 		anchor.NoCross = "nodes can present only one unbroken chain of cross certificates, which cannot include every old CA"
 	}
 }
 
-func vouches(anchor *trust.Anchor, key trust.KeyID) bool {
+func isCrossSignedBy(anchor *trust.Anchor, key trust.KeyID) bool {
 	return slices.ContainsFunc(anchor.Cross, func(c trust.Cross) bool { return c.Issuer == key })
 }
 

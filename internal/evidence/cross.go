@@ -11,9 +11,8 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// voucher is a cross certificate: with it, the key of an older authority vouches
-// for the key of a newer one.
-type voucher struct {
+// crossCertificate is one in which the key of an older authority has signed that of a newer one.
+type crossCertificate struct {
 	*x509.Certificate
 
 	subject, issuer trust.KeyID
@@ -23,23 +22,23 @@ type voucher struct {
 	isPresented bool
 }
 
-// vouchers are the unexpired certificates in which one authority vouches for another.
-func (k keyring) vouchers(certs []*x509.Certificate) []voucher {
-	var vouchers []voucher
+// crossCertificates are the unexpired certificates in which one authority has cross-signed another.
+func (k keyring) crossCertificates(certs []*x509.Certificate) []crossCertificate {
+	var crosses []crossCertificate
 	for _, cert := range certs {
 		issuer, found := k.issuer(cert)
 		if !found || !k.now.Before(cert.NotAfter) || issuer == KeyID(cert) {
 			continue
 		}
-		v := voucher{Certificate: cert, subject: KeyID(cert), issuer: issuer}
+		v := crossCertificate{Certificate: cert, subject: KeyID(cert), issuer: issuer}
 		for _, of := range k.of(v.issuer) {
 			if of.NotBefore.After(v.made) {
 				v.made = of.NotBefore
 			}
 		}
-		vouchers = append(vouchers, v)
+		crosses = append(crosses, v)
 	}
-	return vouchers
+	return crosses
 }
 
 // of are the known certificates of a key that have not expired.
@@ -49,36 +48,36 @@ func (k keyring) of(key trust.KeyID) []*x509.Certificate {
 	})
 }
 
-// way is the longest row of cross certificates from a key, each followed by one for its issuer's key. Of several, it is the one of
-// which most is presented already, because peers may trust nothing else; then that through the newest authorities. Peers that
-// trust any of the issuers verify the key's leaves with the row. It is one because Java loads only a key store with an unbroken chain.
-func (k keyring) way(from trust.KeyID, through []voucher) []voucher {
-	return k.wayOn([]voucher{}, from, through)
+// longestChain is the longest chain of cross certificates from a key, each followed by one for its issuer's key. Of several, it is the
+// one of which most is presented already, because peers may trust nothing else; then that through the newest authorities. A peer that
+// trusts any of the issuers verifies the key's leaves with it. It is one because Java loads only a key store with an unbroken chain.
+func (k keyring) longestChain(from trust.KeyID, through []crossCertificate) []crossCertificate {
+	return k.longestChainFrom([]crossCertificate{}, from, through)
 }
 
-func (k keyring) wayOn(so []voucher, from trust.KeyID, through []voucher) []voucher {
-	var longest []voucher
+func (k keyring) longestChainFrom(so []crossCertificate, from trust.KeyID, through []crossCertificate) []crossCertificate {
+	var longest []crossCertificate
 	for _, v := range through {
 		if v.subject != from || k.loops(so, v) || !k.carries(v, len(so)) {
 			continue
 		}
-		way := append([]voucher{v}, k.wayOn(append(slices.Clone(so), v), v.issuer, through)...)
-		if len(longest) == 0 || compareWays(way, longest) > 0 {
-			longest = way
+		chain := append([]crossCertificate{v}, k.longestChainFrom(append(slices.Clone(so), v), v.issuer, through)...)
+		if len(longest) == 0 || compareChains(chain, longest) > 0 {
+			longest = chain
 		}
 	}
 	return longest
 }
 
-// compareWays is positive where the first way is the better one. Of two certificates by one authority, that which lasts longer is.
-func compareWays(a, b []voucher) int {
+// compareChains is positive where the first chain is the better one. Of two certificates by one authority, that which lasts longer is.
+func compareChains(a, b []crossCertificate) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(presented(a), presented(b)), a[0].made.Compare(b[0].made), a[0].NotAfter.Compare(b[0].NotAfter))
 }
 
-// presented says how many certificates of a way are presented already.
-func presented(way []voucher) int {
+// presented says how many certificates of a chain are presented already.
+func presented(chain []crossCertificate) int {
 	count := 0
-	for _, v := range way {
+	for _, v := range chain {
 		if v.isPresented {
 			count++
 		}
@@ -86,47 +85,47 @@ func presented(way []voucher) int {
 	return count
 }
 
-// markPresented marks the vouchers of which processes send one of the same subject and issuer along.
-func (c *Cluster) markPresented(vouchers []voucher) []voucher {
+// markPresented marks those of which processes present one of the same subject and issuer already.
+func (c *Cluster) markPresented(crosses []crossCertificate) []crossCertificate {
 	for _, n := range c.processes() {
 		for _, sent := range n.Presents[min(1, len(n.Presents)):] {
-			for i := range vouchers {
-				vouchers[i].isPresented = vouchers[i].isPresented || isSameLink(vouchers[i].Certificate, sent)
+			for i := range crosses {
+				crosses[i].isPresented = crosses[i].isPresented || isSameLink(crosses[i].Certificate, sent)
 			}
 		}
 	}
-	return vouchers
+	return crosses
 }
 
 func isSameLink(a, b *x509.Certificate) bool {
 	return KeyID(a) == KeyID(b) && bytes.Equal(a.RawIssuer, b.RawIssuer) && bytes.Equal(a.AuthorityKeyId, b.AuthorityKeyId)
 }
 
-// loops reports whether the row has been at the issuer already.
-func (k keyring) loops(so []voucher, v voucher) bool {
-	return slices.ContainsFunc(so, func(earlier voucher) bool { return earlier.subject == v.issuer })
+// loops reports whether the chain has been at the issuer already.
+func (k keyring) loops(so []crossCertificate, v crossCertificate) bool {
+	return slices.ContainsFunc(so, func(earlier crossCertificate) bool { return earlier.subject == v.issuer })
 }
 
 // carries reports whether verifiers accept a cross certificate with so many others between it and the
 // leaf. It must allow them, and so must every certificate of its issuer, because a peer may trust only
 // that one.
-func (k keyring) carries(v voucher, others int) bool {
+func (k keyring) carries(v crossCertificate, others int) bool {
 	if others >= pki.MaxCrosses || !pki.Carries(v.Certificate, others) {
 		return false
 	}
 	return !slices.ContainsFunc(k.of(v.issuer), func(cert *x509.Certificate) bool { return !pki.Carries(cert, others+1) })
 }
 
-// Crosses are the certificates by which the identity is vouched for, in the order in
+// Crosses are the certificates by which the identity is cross-signed, in the order in
 // which they are sent along.
 func Crosses(known []*x509.Certificate, now time.Time, identity trust.Identity, among []*x509.Certificate) []*x509.Certificate {
 	if len(identity.Cross) == 0 {
 		return nil
 	}
 	k := newKeyring(known, among, now)
-	asked := slices.DeleteFunc(k.vouchers(among), func(v voucher) bool { return !slices.Contains(identity.Cross, v.issuer) })
+	asked := slices.DeleteFunc(k.crossCertificates(among), func(v crossCertificate) bool { return !slices.Contains(identity.Cross, v.issuer) })
 	var crosses []*x509.Certificate
-	for _, v := range k.way(identity.Signer, asked) {
+	for _, v := range k.longestChain(identity.Signer, asked) {
 		crosses = append(crosses, v.Certificate)
 	}
 	return crosses

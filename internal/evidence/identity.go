@@ -101,7 +101,7 @@ func (k keyring) identity(chain []*x509.Certificate) trust.Identity {
 		return trust.Identity{Signer: stranger(pki.FingerprintOf(chain[0]).String())}
 	}
 	identity := trust.Identity{Signer: KeyID(signer)}
-	for _, v := range k.way(identity.Signer, k.besides(chain[1:]).vouchers(chain[1:])) {
+	for _, v := range k.longestChain(identity.Signer, k.besides(chain[1:]).crossCertificates(chain[1:])) {
 		identity.Cross = append(identity.Cross, v.issuer)
 	}
 	slices.Sort(identity.Cross)

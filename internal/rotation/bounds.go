@@ -84,7 +84,7 @@ func tidy(r *Record) {
 		}
 	}
 	for id, name := range r.Anchors {
-		cut(&name.CommonName, &name.Entry, &name.CannotVouch)
+		cut(&name.CommonName, &name.Entry, &name.CrossSignBlocked)
 		inUTC(&name.NotBefore, &name.NotAfter)
 		r.Anchors[id] = name
 	}

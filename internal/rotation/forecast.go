@@ -164,7 +164,7 @@ func (r Record) WithChange(change Change, now time.Time) (Record, error) {
 		incoming.Key, incoming.Cross = present.Key, present.Cross
 	} else {
 		name.CommonName = successor(name.CommonName)
-		incoming.Cross, incoming.NoCross = r.vouchers(s, incoming.NotAfter)
+		incoming.Cross, incoming.NoCross = r.crossSigners(s, incoming.NotAfter)
 	}
 	s.Issuing = incoming.ID
 	s.Anchors = append(s.Anchors, incoming)
@@ -193,12 +193,12 @@ func (r Record) validity(id trust.AnchorID) time.Duration {
 	return defaultValidity
 }
 
-// vouchers are the cross certificates that the authorities before would sign, and
+// crossSigners are the cross certificates that the authorities before would sign, and
 // why one of them cannot.
-func (r Record) vouchers(s trust.Snapshot, notAfter time.Time) (cross []trust.Cross, noCross string) {
+func (r Record) crossSigners(s trust.Snapshot, notAfter time.Time) (cross []trust.Cross, noCross string) {
 	refused := map[trust.KeyID]bool{}
 	for _, a := range s.Anchors {
-		if why := r.Anchors[a.ID].CannotVouch; why != "" && s.Now.Before(a.NotAfter) {
+		if why := r.Anchors[a.ID].CrossSignBlocked; why != "" && s.Now.Before(a.NotAfter) {
 			refused[a.Key], noCross = true, why
 		}
 	}

@@ -29,7 +29,7 @@ func changed(t *testing.T, r rotation.Record, change rotation.Change) rotation.R
 
 func cannotVouch(r *rotation.Record) {
 	name := r.Anchors[rotationtest.AnchorA]
-	name.CannotVouch = "certificate a1a1a1a1 has path length 0 and is valid until 2027-09-17"
+	name.CrossSignBlocked = "certificate a1a1a1a1 has path length 0 and is valid until 2027-09-17"
 	r.Anchors[rotationtest.AnchorA] = name
 }
 

@@ -153,9 +153,9 @@ type AnchorName struct {
 	// Above is true of an anchor that stands in its owner's ca.crt as an issuer of the
 	// CA that signs leaves: nodes send along what leads up to it.
 	Above bool `json:"above,omitempty"`
-	// CannotVouch says why the anchor's authority cannot sign a cross certificate
+	// CrossSignBlocked says why the anchor's authority cannot sign a cross certificate
 	// for its successor; empty when it can.
-	CannotVouch string `json:"cannotVouch,omitempty"`
+	CrossSignBlocked string `json:"cannotVouch,omitempty"`
 }
 
 // MemberFacts is what is known of a member beyond what decides.

@@ -202,7 +202,7 @@ func TestTextsOfARecordAreCut(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	r := rotationtest.AtRest(1)
 	r.Refused, r.Snapshot.Policy.ReloadRefused, r.Snapshot.Anchors[0].NoCross = long, long, long
-	r.Anchors[rotationtest.AnchorA] = rotation.AnchorName{CommonName: long, Entry: long, CannotVouch: long}
+	r.Anchors[rotationtest.AnchorA] = rotation.AnchorName{CommonName: long, Entry: long, CrossSignBlocked: long}
 	r.Members["my-dual-0"] = rotation.MemberFacts{Trouble: long}
 	if text := expand(t, encode(t, r)); len(text) > 20<<10 {
 		t.Errorf("%d bytes, want that each text is cut", len(text))

@@ -40,7 +40,7 @@ type Anchor struct {
 	Name     string    `json:"name,omitempty"`
 	Key      KeyID     `json:"key,omitempty"`
 	NotAfter time.Time `json:"notAfter,omitzero"`
-	// Cross lists who vouches for Key by cross certificates that are not expired.
+	// Cross lists who has cross-signed Key by certificates that are not expired.
 	Cross []Cross `json:"cross,omitempty"`
 	// NoCross says why a cross certificate by the outgoing authority is missing.
 	NoCross string `json:"noCross,omitempty"`

@@ -24,10 +24,10 @@ type Plan struct {
 	// Kept are the anchors that the late listeners of a member go on
 	// accepting although what it is started with does not hold them any more.
 	Kept map[MemberID][]AnchorID
-	// Vouching are the keys whose cross certificates are presented, may come to be, or are to be, sorted.
+	// CrossSigners are the keys whose cross certificates are presented, may come to be, or are to be, sorted.
 	// What such a key signed must stay known. Otherwise the operator could not tell what those certificates
 	// are for.
-	Vouching []KeyID
+	CrossSigners []KeyID
 	// Loads are the members that have not loaded what is published to them.
 	Loads []Load
 	// Blockers are the guards that are shut, by guard, anchor and peer.
@@ -76,7 +76,7 @@ func decide(s Snapshot, l law) Plan {
 			p.Kept[m.ID] = kept
 		}
 	}
-	p.Vouching = v.vouching(p.Publications)
+	p.CrossSigners = v.crossSigners(p.Publications)
 	p.Loads = v.loads(p.Strategy)
 	p.Blockers, p.Excluded, p.NeedAttention, p.Deadline = v.sortedBlockers(), v.excluded, v.needAttention(), v.deadline()
 	p.Done = v.done(p)
@@ -95,7 +95,7 @@ func (v *view) still() Plan {
 	for _, m := range v.Members {
 		p.Publications[m.ID] = m.Published
 	}
-	p.Vouching = v.vouching(p.Publications)
+	p.CrossSigners = v.crossSigners(p.Publications)
 	who, what := "pause", "reconciliation is paused; certificates keep expiring"
 	if v.target == nil {
 		who, what = "authority", "there is no issuing CA certificate"
@@ -403,14 +403,14 @@ func (v *view) done(p Plan) bool {
 			return false
 		}
 	}
-	return len(p.Loads) == 0 && v.offersTarget() && !v.distrustedVouches(p.Vouching)
+	return len(p.Loads) == 0 && v.offersTarget() && !v.isCrossSignedByDistrusted(p.CrossSigners)
 }
 
-// distrustedVouches reports whether a key that a person distrusts, known by a
+// isCrossSignedByDistrusted reports whether a key that a person distrusts, known by a
 // certificate or not, is among those whose cross certificates are sent along.
-func (v *view) distrustedVouches(vouching []KeyID) bool {
-	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Compromised && slices.Contains(vouching, a.Key) }) ||
-		slices.ContainsFunc(v.target.Cross, func(c Cross) bool { return c.Distrusted && slices.Contains(vouching, c.Issuer) })
+func (v *view) isCrossSignedByDistrusted(signers []KeyID) bool {
+	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Compromised && slices.Contains(signers, a.Key) }) ||
+		slices.ContainsFunc(v.target.Cross, func(c Cross) bool { return c.Distrusted && slices.Contains(signers, c.Issuer) })
 }
 
 // offersTarget reports whether applications are offered the target first, and nothing
@@ -428,10 +428,10 @@ func (v *view) offersTarget() bool {
 	return true
 }
 
-// vouching finds the keys whose cross certificates are included in chains. What a role presents since its
+// crossSigners finds the keys whose cross certificates are included in chains. What a role presents since its
 // start does not count, because it is not restarted for that. A role without evidence may include every
 // one.
-func (v *view) vouching(given map[MemberID]Publication) []KeyID {
+func (v *view) crossSigners(given map[MemberID]Publication) []KeyID {
 	var keys []KeyID
 	note := func(key KeyID) {
 		if !slices.Contains(keys, key) {

@@ -215,8 +215,8 @@ func turnedAway(changes ...change) Snapshot {
 func TestTheCrossCertificateOfACompromisedAuthorityStaysUntilApplicationsHaveRead(t *testing.T) {
 	t.Parallel()
 	s := turnedAway()
-	if plan := Decide(s); plan.Done || len(plan.Publications["my-0"].Identity.Cross) == 0 || !slices.Equal(plan.Vouching, []KeyID{"keyA"}) {
-		t.Errorf("after a minute: done %t, vouching %v, published %+v", plan.Done, plan.Vouching, plan.Publications["my-0"].Identity)
+	if plan := Decide(s); plan.Done || len(plan.Publications["my-0"].Identity.Cross) == 0 || !slices.Equal(plan.CrossSigners, []KeyID{"keyA"}) {
+		t.Errorf("after a minute: done %t, vouching %v, published %+v", plan.Done, plan.CrossSigners, plan.Publications["my-0"].Identity)
 	}
 	s.Now = s.Now.Add(time.Minute)
 	plan := Decide(s)
@@ -228,8 +228,8 @@ func TestTheCrossCertificateOfACompromisedAuthorityStaysUntilApplicationsHaveRea
 		s.load(plan.Loads, false)
 		plan = Decide(s)
 	}
-	if !plan.Done || len(plan.Vouching) > 0 {
-		t.Errorf("at the end: done %t, vouching %v", plan.Done, plan.Vouching)
+	if !plan.Done || len(plan.CrossSigners) > 0 {
+		t.Errorf("at the end: done %t, vouching %v", plan.Done, plan.CrossSigners)
 	}
 }
 
@@ -239,8 +239,8 @@ func TestWhoIsSilentMayPresentAnyCrossCertificate(t *testing.T) {
 	for i := range s.Members {
 		s.Members[i].Published.Identity.Cross = nil
 	}
-	if plan := Decide(s); plan.Done || !slices.Equal(plan.Vouching, []KeyID{"keyA"}) {
-		t.Errorf("done %t, vouching %v", plan.Done, plan.Vouching)
+	if plan := Decide(s); plan.Done || !slices.Equal(plan.CrossSigners, []KeyID{"keyA"}) {
+		t.Errorf("done %t, vouching %v", plan.Done, plan.CrossSigners)
 	}
 }
 
@@ -249,8 +249,8 @@ func TestADistrustedAuthorityOfWhichNoCertificateIsKnownStopsVouching(t *testing
 	s := turnedAway(func(s *Snapshot) {
 		s.Anchors = slices.DeleteFunc(s.Anchors, func(a Anchor) bool { return a.ID == "A" })
 	})
-	if plan := Decide(s); plan.Done || !slices.Equal(plan.Vouching, []KeyID{"keyA"}) {
-		t.Errorf("done %t, vouching %v", plan.Done, plan.Vouching)
+	if plan := Decide(s); plan.Done || !slices.Equal(plan.CrossSigners, []KeyID{"keyA"}) {
+		t.Errorf("done %t, vouching %v", plan.Done, plan.CrossSigners)
 	}
 }
 

@@ -34,7 +34,7 @@ func (c *polled) dependence(kind authorities.Kind) authority.Evidence {
 		evidence.Reported, evidence.Leaves = c.reported(kind), c.presentedLeaves()
 	}
 	if kind == authorities.Cluster {
-		evidence.Vouching, evidence.Issued = c.sentAlong(), storedLeaves(c.desired)
+		evidence.Included, evidence.Issued = c.sentAlong(), storedLeaves(c.desired)
 	}
 	return evidence
 }

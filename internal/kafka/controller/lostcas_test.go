@@ -133,10 +133,10 @@ func TestWhatNodesSendAlongIsKnownOnce(t *testing.T) {
 	for _, pod := range []string{"a", "b"} {
 		c.secrets[pod] = corev1.Secret{Data: map[string][]byte{pod + ".crt": pki.EncodeBundle(ca.Certificate(), cross.Certificate())}}
 	}
-	if sent := c.dependence(authorities.Cluster).Vouching; len(sent) != 1 || !sent[0].Equal(cross.Certificate()) {
+	if sent := c.dependence(authorities.Cluster).Included; len(sent) != 1 || !sent[0].Equal(cross.Certificate()) {
 		t.Errorf("%d certificates are sent along, want the one after the leaves", len(sent))
 	}
-	if sent := c.dependence(authorities.Clients).Vouching; len(sent) > 0 {
+	if sent := c.dependence(authorities.Clients).Included; len(sent) > 0 {
 		t.Errorf("%d certificates vouch for a CA of users", len(sent))
 	}
 }

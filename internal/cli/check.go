@@ -50,7 +50,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
-		ValidArgsFunction: completeUnlessAll(connect, &o.all),
+		ValidArgsFunction: completeInNamespace(connect, &o.all),
 	}
 	addOutputFlag(cmd, &o.output, outputTable, outputUsage)
 	cmd.Flags().Var(&o.within, "fail-within", "time within which no certificate may expire, for example 30d or 12h (default: the renewal time of each certificate)")

@@ -24,8 +24,8 @@ const completionLimit = 3 * time.Second
 // mostNames bounds what a completion asks a cluster for; nobody reads more.
 const mostNames = 500
 
-// completeUnlessAll offers what completeKafka does, and nothing beside --all-namespaces.
-func completeUnlessAll(connect connector, all *bool) cobra.CompletionFunc {
+// completeInNamespace offers what completeKafka does, and nothing beside --all-namespaces.
+func completeInNamespace(connect connector, all *bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if *all {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -52,7 +52,7 @@ which holds no key. With the right to read ConfigMaps in the namespace of the op
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
-		ValidArgsFunction: completeUnlessAll(connect, &o.all),
+		ValidArgsFunction: completeInNamespace(connect, &o.all),
 	}
 	addOutputFlag(cmd, &o.output, outputTable, outputUsage)
 	addOperatorNamespaceFlag(cmd, &o.operatorNamespace, "which has the records")

@@ -196,7 +196,7 @@ func (v *view) opens(b trust.Blocker) bool {
 	switch {
 	case m == nil:
 		return true
-	case v.stranded(m):
+	case v.needsAttention(m):
 		return false
 	default:
 		return b.UntilStart && slices.ContainsFunc(v.remaining(), func(l trust.Load) bool { return l.Member == m.ID })
@@ -229,7 +229,7 @@ func (v *view) waitedFor(b trust.Blocker) *trust.Member {
 	return nil
 }
 
-func (v *view) stranded(m *trust.Member) bool {
+func (v *view) needsAttention(m *trust.Member) bool {
 	return slices.ContainsFunc(v.plan.NeedAttention, func(a trust.Exclusion) bool { return a.Member == m.ID })
 }
 

@@ -55,7 +55,7 @@ func Decide(s Snapshot) Plan {
 func decide(s Snapshot, l law) Plan {
 	v := newView(s, l)
 	if v.target == nil || s.Policy.Paused {
-		return v.still()
+		return v.unchanged()
 	}
 	p := Plan{
 		Strategy: v.strategy(), States: map[AnchorID]State{},
@@ -83,8 +83,8 @@ func decide(s Snapshot, l law) Plan {
 	return p
 }
 
-// still is the plan that changes nothing.
-func (v *view) still() Plan {
+// unchanged is the plan that changes nothing.
+func (v *view) unchanged() Plan {
 	p := Plan{
 		States: map[AnchorID]State{}, Application: v.Application.Anchors,
 		Publications: map[MemberID]Publication{}, Deadline: v.deadline(),
@@ -161,7 +161,7 @@ func (v *view) mayLead() bool {
 		return v.open(GuardVerified, v.target)
 	}
 	target := []AnchorID{v.target.ID}
-	return len(v.unless(
+	return len(v.blockersWhere(
 		func(m *Member, r *Role) bool { return m.Kind == Node && r.Presents && r.Plane.Bundle == Main },
 		func(_ *Member, _ *Role, s Stores) bool {
 			return s.Identity.Signer == "" || v.accepts(target, s.Identity)

@@ -93,7 +93,7 @@ func guards() []guard {
 		{GuardListenersTurned, shownByListeners},
 		{GuardLateUnused, shownToLate},
 		{GuardRetired, notRetired},
-		{GuardDistrusted, stillTrusted},
+		{GuardDistrusted, notDistrusted},
 		{GuardCrossUnneeded, crossNeeded},
 		{GuardMounted, mountsBehind},
 	}
@@ -119,9 +119,9 @@ func (v *view) open(name GuardName, a *Anchor) bool {
 	return len(waits) == 0
 }
 
-// unless collects a blocker for every role of which the test does not hold for all
+// blockersWhere collects a blocker for every role of which the test fails for something
 // that it may hold. Roles without evidence are blockers.
-func (v *view) unless(
+func (v *view) blockersWhere(
 	takesPart func(*Member, *Role) bool, fine func(*Member, *Role, Stores) bool, what saying,
 ) []Blocker {
 	var out []Blocker
@@ -176,7 +176,7 @@ func verifies(_ *Member, r *Role) bool { return r.Verifies }
 // a leaf that others accept its server cannot rejoin the quorum.
 func unverified(v *view, _ *Anchor) []Blocker {
 	future := v.future()
-	return v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
+	return v.blockersWhere(verifies, func(_ *Member, _ *Role, s Stores) bool {
 		return v.accepts(s.Trust, future) || v.blind(s.Trust)
 	}, saying{"does not accept certificates of the new CA yet", "do not accept certificates of the new CA yet", ofTrust})
 }
@@ -207,7 +207,7 @@ func (v *view) applicationsReading() []Blocker {
 
 // listenersBehind: every role that can reload its trust holds the new anchor itself.
 func listenersBehind(v *view, a *Anchor) []Blocker {
-	return v.unless(
+	return v.blockersWhere(
 		func(_ *Member, r *Role) bool { return r.Verifies && r.Plane.Trust == Reloading },
 		func(_ *Member, _ *Role, s Stores) bool { return slices.Contains(s.Trust, a.ID) },
 		saying{"does not trust the new CA yet", "do not trust the new CA yet", ofTrust})
@@ -215,7 +215,7 @@ func listenersBehind(v *view, a *Anchor) []Blocker {
 
 // showsOld finds who of them may present what the target's anchor alone does not verify.
 func (v *view) showsOld(presents func(*Member, *Role) bool) []Blocker {
-	return v.unless(
+	return v.blockersWhere(
 		func(m *Member, r *Role) bool { return r.Presents && presents(m, r) },
 		func(_ *Member, _ *Role, s Stores) bool {
 			return s.Identity.Signer == "" || s.Identity.Signer == v.target.Key
@@ -251,11 +251,11 @@ func notRetired(v *view, a *Anchor) []Blocker {
 	return []Blocker{{Who: "retirement policy", What: "the old CA stays trusted until it expires on " + a.NotAfter.UTC().Format(time.DateOnly)}}
 }
 
-// stillTrusted: what a process read at its start and keeps in memory counts only
+// notDistrusted: what a process read at its start and keeps in memory counts only
 // against a compromised anchor; everything else counts always. So does silence,
 // even about an expired anchor: a start waits until all that it names is mounted.
-func stillTrusted(v *view, a *Anchor) []Blocker {
-	waits := v.unless(
+func notDistrusted(v *view, a *Anchor) []Blocker {
+	waits := v.blockersWhere(
 		func(_ *Member, r *Role) bool {
 			return r.Evidence.Process != ProcessUnknown && (r.Verifies || r.Presents)
 		},
@@ -278,7 +278,7 @@ func stillTrusted(v *view, a *Anchor) []Blocker {
 // crossNeeded: some peer verifies new leaves only by way of an old anchor.
 func crossNeeded(v *view, a *Anchor) []Blocker {
 	bare := Identity{Signer: a.Key}
-	waits := v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
+	waits := v.blockersWhere(verifies, func(_ *Member, _ *Role, s Stores) bool {
 		return v.accepts(s.Trust, bare)
 	}, saying{"accepts new certificates only through the cross certificate", "accept new certificates only through the cross certificate", ofTrust})
 	if len(v.Application.Anchors) == 0 || v.key[v.Application.Anchors[0]] != a.Key {

@@ -31,7 +31,7 @@ func (m *Member) takes(a *Anchor, planned Publication) bool {
 // the time to read it.
 func (v *view) othersVerify(m *Member, a *Anchor) bool {
 	identity := Identity{Signer: a.Key}
-	return a.Stored != Absent && len(applicationsBehind(v, a)) == 0 && len(v.unless(
+	return a.Stored != Absent && len(applicationsBehind(v, a)) == 0 && len(v.blockersWhere(
 		func(other *Member, r *Role) bool { return other.ID != m.ID && r.Verifies },
 		func(_ *Member, _ *Role, s Stores) bool { return v.accepts(s.Trust, identity) }, saying{})) == 0
 }

@@ -314,7 +314,7 @@ func TestNobodyWaitsForWhoTrustsOnlyWhatHasExpired(t *testing.T) {
 	l := theLaw()
 	i := slices.IndexFunc(l.guards, func(g guard) bool { return g.name == GuardVerified })
 	l.guards[i].blockers = func(v *view, _ *Anchor) []Blocker {
-		return v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool { return v.accepts(s.Trust, v.future()) }, saying{})
+		return v.blockersWhere(verifies, func(_ *Member, _ *Role, s Stores) bool { return v.accepts(s.Trust, v.future()) }, saying{})
 	}
 	refute(t, l)
 }

@@ -12,6 +12,22 @@ var persons = regexp.MustCompile(`(?i)\b(?:he|him|his|whom|whoever|anybody|every
 // personsAllowed is how many of them may be left, and only falls.
 const personsAllowed = 23
 
+// metaphors are words that functions are not named by: a condition comes after the verb, and the field has terms for the others.
+var metaphors = regexp.MustCompile(`(?m)^func (?:\([^)]*\) )?((?:unless|still|also)(?:[A-Z]\w*)?|\w*(?:[uU]nheard|[tT]estimon|[vV]ouch|[nN]udge|[sS]tranded)\w*)\(`)
+
+func TestFunctionsAreNamedByTermsOfTheField(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{"/internal", "/cmd", "/e2e"} {
+		for path, text := range files(t, root+folder, ".go") {
+			for _, found := range metaphors.FindAllStringSubmatch(text, -1) {
+				if !strings.HasSuffix(path, "_test.go") {
+					t.Errorf("%s names a function %s", strings.TrimPrefix(path, root+"/"), found[1])
+				}
+			}
+		}
+	}
+}
+
 func TestProcessesAreNoPersons(t *testing.T) {
 	t.Parallel()
 	count, worst, most := 0, "", 0

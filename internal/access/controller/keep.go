@@ -71,14 +71,14 @@ func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held 
 
 // isAllowed reports whether nothing that a source refers to has stopped to allow it. What does not exist has not.
 func (p *pass) isAllowed(ctx context.Context, source binding.Source) (bool, error) {
-	kafka, err := p.stillConsents(ctx, &kafkav1.Kafka{}, ofKafka, types.NamespacedName(source.Kafka))
+	kafka, err := p.isConsented(ctx, &kafkav1.Kafka{}, ofKafka, types.NamespacedName(source.Kafka))
 	if err != nil || !kafka || source.User == nil {
 		return kafka, err
 	}
-	return p.stillConsents(ctx, &kafkav1.KafkaUser{}, ofUser, types.NamespacedName(*source.User))
+	return p.isConsented(ctx, &kafkav1.KafkaUser{}, ofUser, types.NamespacedName(*source.User))
 }
 
-func (p *pass) stillConsents(ctx context.Context, into client.Object, kind kind, name types.NamespacedName) (bool, error) {
+func (p *pass) isConsented(ctx context.Context, into client.Object, kind kind, name types.NamespacedName) (bool, error) {
 	if name.Namespace == p.access.Namespace || p.options.References == Unrestricted {
 		return true, nil
 	}

@@ -127,7 +127,7 @@ func (r *Reconciler) decideCAs(c *decided) ([]authority.Problem, error) {
 		problems = append(problems, d.Problems...)
 		d.remarks = slices.Concat(authority.Ignored(inputs[kind]), authority.Misasked(inputs[kind]))
 	}
-	found, err := c.freezeUnlessApart(inputs)
+	found, err := c.freezeShared(inputs)
 	return append(problems, found...), err
 }
 
@@ -140,9 +140,9 @@ func (c *decided) cannotAsk() bool {
 	return !exists && !c.isForeign(secretObject(name)) && len(c.clusterCA.Problems) > 0 && len(c.clusterCA.Keys) == 0
 }
 
-// freezeUnlessApart lets an authority stand as it is that would let nodes accept users as
-// nodes, unless a person has allowed it.
-func (c *decided) freezeUnlessApart(inputs map[authorities.Kind]authority.Input) ([]authority.Problem, error) {
+// freezeShared freezes a CA that would have nodes accept users as nodes, where no person has
+// allowed that.
+func (c *decided) freezeShared(inputs map[authorities.Kind]authority.Input) ([]authority.Problem, error) {
 	if strings.EqualFold(c.kafka.Annotations[authority.AllowSharedAnnotation], isTrue) {
 		return nil, nil
 	}

@@ -124,10 +124,13 @@ e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenar
 
 walk = $(api_assets); go test -count=1 -v -timeout 60m
 
-walks: walk-trust walk-nodes walk-members walk-rotations walk-writes walk-losses walk-etcd ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets; each part takes an hour at most
+walks: walk-trust walk-sequences walk-nodes walk-members walk-rotations walk-writes walk-losses walk-etcd walk-etcd-rotations ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets; each part takes an hour at most
 
 walk-trust: ## part of walks: every state of the law of trust [RUN=regexp of worlds]
 	@$(walk) ./internal/trust -run '$(if $(RUN),/$(RUN))' -wide
+
+walk-sequences: ## part of walks: thousands of random sequences of what is asked of a CA [RUN=number of one]
+	@$(walk) ./internal/domain -run 'Whatever$(if $(RUN),/^$(RUN)$$)' -wide
 
 walk-nodes: ## part of walks: every state of the restarts of Kafka's nodes
 	@$(walk) ./internal/kafka/rollout -wide
@@ -144,8 +147,11 @@ walk-writes: ## part of walks: a crash after every write of Kafka's other change
 walk-losses: ## part of walks: every loss of Secrets of Kafka's CAs [RUN=regexp of losses]
 	@$(walk) ./internal/kafka/apitest -run 'SecretsAreLost$(if $(RUN),/$(RUN))' -wide
 
-walk-etcd: ## part of walks: a crash after every write of etcd's changes [RUN=regexp of changes]
-	@$(walk) ./internal/etcd/apitest -run 'Crash$(if $(RUN),/$(RUN))' -wide
+walk-etcd: ## part of walks: a crash after every write of etcd's other changes [RUN=regexp of changes]
+	@$(walk) ./internal/etcd/apitest -run 'Crash$(if $(RUN),/$(RUN))' -skip InARotation -wide
+
+walk-etcd-rotations: ## part of walks: a crash after every write of etcd's rotations [RUN=regexp of rotations]
+	@$(walk) ./internal/etcd/apitest -run 'CrashesInARotation$(if $(RUN),/$(RUN))' -wide
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
 	@$(kubeconfig); $(api_assets); go run ./e2e/bench
@@ -173,4 +179,4 @@ fmt: ## format all Go files
 clean: ## remove what was built here (caches and the bed stay)
 	@rm -rf bin out
 
-.PHONY: help demo build image release test needs programs linter bed-build lint unit race api-test e2e-short e2e etcd-server-test kafka-server-test server-test bench-short walks walk-trust walk-nodes walk-members walk-rotations walk-writes walk-losses walk-etcd bench bed-up bed-down bed-status generate generate-check fmt clean
+.PHONY: help demo build image release test needs programs linter bed-build lint unit race api-test e2e-short e2e etcd-server-test kafka-server-test server-test bench-short walks walk-trust walk-sequences walk-nodes walk-members walk-rotations walk-writes walk-losses walk-etcd walk-etcd-rotations bench bed-up bed-down bed-status generate generate-check fmt clean

@@ -1,6 +1,7 @@
 package domain_test
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,9 +14,11 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// sequences are how many random sequences are played, besides those that are named.
+var wide = flag.Bool("wide", false, "play thousands of sequences")
+
+// sequences are how many random sequences are played, besides those that are named, and wideSequences how many with -wide.
 const (
-	sequences = 150
+	sequences, wideSequences = 150, 5000
 	// In forgottenInARow, a CA of a row of cross certificates is given up and known no more, while members still present the row.
 	forgottenInARow = 3028
 	// In rowIsFull, a sixth CA is given up while members trust only the first, which a row of the longest length leads to.
@@ -27,7 +30,11 @@ const mostMembers = 5
 func TestMembersAcceptEachOtherWhateverIsAskedForInWhateverOrder(t *testing.T) {
 	t.Parallel()
 	seeds := []uint64{forgottenInARow, rowIsFull}
-	for seed := range uint64(sequences) {
+	played := sequences
+	if *wide {
+		played = wideSequences
+	}
+	for seed := range uint64(played) {
 		seeds = append(seeds, seed)
 	}
 	for _, seed := range seeds {

@@ -302,6 +302,9 @@ func TestWhereTheOperatorCrashesInAChangeOfMembersTheNextOneFinishes(t *testing.
 				w.writer.CrashAt = crashAt
 				for range 60 {
 					if _, err := w.try(); err != nil {
+						if crashAt == changeWrites {
+							t.Errorf("%d writes are not more than it takes", changeWrites)
+						}
 						break
 					}
 					w.play()

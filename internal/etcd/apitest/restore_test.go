@@ -226,11 +226,14 @@ func TestAnEtcdBackupMayGoOnceThePodKnowsItsFile(t *testing.T) {
 	}
 }
 
+// restoreWrites is more than a restore into a cluster of one member takes.
+const restoreWrites = 45
+
 // No pod of a first member starts without the data, wherever the operator crashes.
 func TestWhereTheOperatorCrashesTheNextOneRestores(t *testing.T) {
 	t.Parallel()
 	slots := make(chan struct{}, 4)
-	for crashAt := 1; crashAt <= 30; crashAt += 3 {
+	for _, crashAt := range crashes(1, 3, restoreWrites) {
 		t.Run(strconv.Itoa(crashAt), func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
@@ -242,6 +245,9 @@ func TestWhereTheOperatorCrashesTheNextOneRestores(t *testing.T) {
 			w.writer.CrashAt = crashAt
 			for range 20 {
 				if _, err := w.try(); err != nil {
+					if crashAt == restoreWrites {
+						t.Errorf("%d writes are not more than it takes", restoreWrites)
+					}
 					break
 				}
 				w.restores(0, succeeded())

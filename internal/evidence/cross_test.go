@@ -146,12 +146,12 @@ func TestOfTwoRowsThatAreTooLongTheOneThatIsPresentedStays(t *testing.T) {
 			w.domain.Authority.Certificate, w.domain.Authority.Pending, w.domain.Authority.Keys = d[present].Certificate(), nil, d
 			w.domain.Authority.Crosses, w.domain.Authority.Published = append(slices.Clone(crosses), sent[1:]...), d.certificates()
 			w.present(presented...)
-			if anchor := anchorOf(t, w.snapshot(), d[present]); !vouch(anchor, d.keys(0)...) {
-				t.Errorf("vouched for by %+v, want the first among them", anchor.Cross)
+			if anchor := anchorOf(t, w.snapshot(), d[present]); !isCrossSigned(anchor, d.keys(0)...) {
+				t.Errorf("cross-signed by %+v, want the first among them", anchor.Cross)
 			}
 			w.present(leaf(t, d[present]))
-			if anchor := anchorOf(t, w.snapshot(), d[present]); !vouch(anchor, d.keys(givenUp)...) {
-				t.Errorf("vouched for by %+v where none is presented, want the newest among them", anchor.Cross)
+			if anchor := anchorOf(t, w.snapshot(), d[present]); !isCrossSigned(anchor, d.keys(givenUp)...) {
+				t.Errorf("cross-signed by %+v where none is presented, want the newest among them", anchor.Cross)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func resigned(t *testing.T, d dynasty, chain []*x509.Certificate) []*x509.Certif
 	return again
 }
 
-func vouch(anchor trust.Anchor, keys ...trust.KeyID) bool {
+func isCrossSigned(anchor trust.Anchor, keys ...trust.KeyID) bool {
 	return !slices.ContainsFunc(keys, func(key trust.KeyID) bool {
 		return !slices.ContainsFunc(anchor.Cross, func(c trust.Cross) bool { return c.Issuer == key })
 	})

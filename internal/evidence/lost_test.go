@@ -27,7 +27,7 @@ func TestAnAnchorThatNobodyHasAnyMoreIsNoLongerGivenToAnybody(t *testing.T) {
 		"everybody has said what it has":        {},
 		"nothing runs that could have it":       {change: func(w *world) { w.node.State, w.node.Report = evidence.Absent, publication.Report{} }},
 		"the node is between two mounts":        {change: func(w *world) { w.node.Report.Mounted = nil }},
-		"somebody is silent":                    {others: []evidence.Node{{Name: "my-dual-1", State: evidence.Unknown}}, keeps: true},
+		"a node does not answer":                {others: []evidence.Node{{Name: "my-dual-1", State: evidence.Unknown}}, keeps: true},
 		"the node is silent":                    {change: func(w *world) { w.node.State = evidence.Unknown }, keeps: true},
 		"the node says to have mounted it":      {change: func(w *world) { w.node.Report.Mounted = &w.node.Published }, keeps: true},
 		"the node may still load it":            {change: func(w *world) { w.node.Report.Loading = []publication.Publication{w.node.Published} }, keeps: true},

@@ -114,9 +114,9 @@ func TestAStrangerInTheTrustedCertsSecretIsNoAnchor(t *testing.T) {
 		change func(w *world)
 		known  bool
 	}{
-		"nobody knows it":                          {change: func(*world) {}},
-		"somebody silent might have been given it": {change: func(w *world) { w.node.State = evidence.Unknown }},
-		"an agent claims that it was given it":     {change: func(w *world) { w.claim(contract.ReplicationListener, stranger) }},
+		"nobody knows it":                        {change: func(*world) {}},
+		"a silent node might have been given it": {change: func(w *world) { w.node.State = evidence.Unknown }},
+		"an agent claims that it was given it":   {change: func(w *world) { w.claim(contract.ReplicationListener, stranger) }},
 		"applications read it": {
 			change: func(w *world) { w.domain.Authority.Published = append(w.domain.Authority.Published, stranger) }, known: true,
 		},

@@ -119,7 +119,7 @@ func (r *Reconciler) keep(ctx context.Context, set *podsetv1.StrimziPodSet) (ctr
 	if err != nil {
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
-	refused, err := r.applyIfMade(ctx, why, set, decided)
+	refused, err := r.applyIfAllowed(ctx, why, set, decided)
 	if err != nil && len(refused) == 0 {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
@@ -166,9 +166,9 @@ func find(ctx context.Context, reader client.Reader, name types.NamespacedName) 
 	return pod, err == nil, nil
 }
 
-// applyIfMade applies a plan if the pods of the set may be made. Otherwise there is a reason, which is
+// applyIfAllowed applies a plan if the pods of the set may be made. Otherwise there is a reason, which is
 // returned if some are missing or have ended. Those that have ended stay: they tell why.
-func (r *Reconciler) applyIfMade(ctx context.Context, why string, set *podsetv1.StrimziPodSet, decided plan) (refused []string, err error) {
+func (r *Reconciler) applyIfAllowed(ctx context.Context, why string, set *podsetv1.StrimziPodSet, decided plan) (refused []string, err error) {
 	switch {
 	case why == "":
 		return r.apply(ctx, set, decided)

@@ -91,7 +91,7 @@ func (r *Reconciler) applyAuthorities(ctx context.Context, c *applied) error {
 // decideFromWritten decides about both CAs and what nodes trust once more, from what is now written. Where a CA needs a
 // person since, the next reconcile continues.
 func (r *Reconciler) decideFromWritten(c *decided) error {
-	stood := c.isDegraded()
+	wasDegraded := c.isDegraded()
 	problems, err := r.decideCAs(c)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *Reconciler) decideFromWritten(c *decided) error {
 	if err := c.decideDomains(problems); err != nil {
 		return err
 	}
-	if c.isDegraded() != stood {
+	if c.isDegraded() != wasDegraded {
 		return c.invalid
 	}
 	return nil

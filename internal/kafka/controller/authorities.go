@@ -166,8 +166,8 @@ func (d *domain) decideCA(input authority.Input, known []authority.Problem) erro
 	return err
 }
 
-// freeze lets an authority stand as it is while Secrets of others stand in place of its own:
-// what it would write could be half written only.
+// freeze leaves a CA unchanged while Secrets of others are in place of its own: what it would write
+// could be half written only.
 func (c *decided) freeze(kind authorities.Kind, input authority.Input, names []string) error {
 	input.Spec = input.Spec.Usable()
 	decision, err := authority.Freeze(input)

@@ -149,9 +149,9 @@ func TestARecordThatCannotBeWrittenIsToldAndTriedAgain(t *testing.T) {
 		again   time.Duration
 		told    int
 	}{
-		"it is written":              {nil, 0, 0},
-		"the API server does not":    {errors.New("too large"), recordPause, 1},
-		"somebody else writes first": {conflict, retryDelay, 0},
+		"it is written":               {nil, 0, 0},
+		"the API server does not":     {errors.New("too large"), recordPause, 1},
+		"another client writes first": {conflict, retryDelay, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -328,7 +328,7 @@ func TestEachMemberThatIsSetApartIsToldOnce(t *testing.T) {
 	r, collected := collecting()
 	c := clusterOf(smallKafka(), nil)
 	liar := func(member trust.MemberID) trust.Exclusion {
-		return trust.Exclusion{Member: member, Reason: trust.UnknownClaims, What: string(member) + " agent claims to run on what nobody knows"}
+		return trust.Exclusion{Member: member, Reason: trust.UnknownClaims, What: string(member) + " agent claims to run on an unknown CA"}
 	}
 	c.clusterCA.Plan.Excluded = []trust.Exclusion{liar("my-dual-1")}
 	looks(r, c)

@@ -84,12 +84,12 @@ func lifeOf(pod *corev1.Pod) string {
 // the same as before, and may not know the operator any more.
 func (r *Reconciler) trackAgents(c *decided) error {
 	targets, isLost := r.targets(c), c.lostTrust()
-	isUnheard := !c.wasPolled && len(targets) > 0
+	isUnpolled := !c.wasPolled && len(targets) > 0
 	for pod, target := range targets {
-		isUnheard = isUnheard || isLost && target.Pace != reports.Once && c.reports[pod].life != target.Life
+		isUnpolled = isUnpolled || isLost && target.Pace != reports.Once && c.reports[pod].life != target.Life
 	}
 	r.agents.Track(client.ObjectKeyFromObject(&c.kafka), slices.Collect(maps.Values(targets)))
-	if isUnheard {
+	if isUnpolled {
 		return errUnpolled
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// exclusion is a member that is excluded, or doubted, by the authorities for which that is
-// so: it is told once.
+// exclusion is a member that is excluded, or needs attention, and the CAs for which that is so: it is
+// reported once.
 type exclusion struct {
 	trust.Exclusion
 

@@ -194,22 +194,22 @@ func (c *applied) publish(node model.Node, at time.Time, content publication.Con
 // lastRevision is the newest revision that was published to the node, as far as is known. Where
 // its Secret does not say which was the last, its agent is asked, too.
 func (c *polled) lastRevision(node model.Node, previous publication.Publication) int64 {
-	told := notedRevision(c.pods[node.Pod])
+	noted := notedRevision(c.pods[node.Pod])
 	if described, found := c.described(node); found {
-		told = max(told, notedRevision(&described.pod))
+		noted = max(noted, notedRevision(&described.pod))
 	}
 	if previous.Revision > 0 {
-		return told
+		return noted
 	}
 	report := c.reports[node.Pod].report
-	told = max(told, report.Revision, report.Reload.Revision)
+	noted = max(noted, report.Revision, report.Reload.Revision)
 	if report.Mounted != nil {
-		told = max(told, report.Mounted.Revision)
+		noted = max(noted, report.Mounted.Revision)
 	}
 	for _, loading := range report.Loading {
-		told = max(told, loading.Revision)
+		noted = max(noted, loading.Revision)
 	}
-	return told
+	return noted
 }
 
 // configurationOf is the hash of the ConfigMap that the node shall have. Nodes of

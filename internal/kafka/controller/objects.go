@@ -246,7 +246,7 @@ func (c *desired) thumbprints() map[string]string {
 }
 
 // triggerKubeletSync makes the kubelet sync the volumes of pods whose publication is newer
-// than the one they were last told of: changing an annotation does, and waiting
+// than what is noted on them: changing an annotation does, and waiting
 // for its next turn takes a minute.
 func (r *Reconciler) triggerKubeletSync(ctx context.Context, c *applied) error {
 	return each(ctx, c.cluster.Nodes, func(node model.Node) error {
@@ -272,16 +272,16 @@ func (r *Reconciler) notePublished(ctx context.Context, o *observation, pod *cor
 // noteFor are the annotations that tell a pod what was published to it last, and that remember what it was given. The second
 // result is false if the pod has them, or is being removed.
 func noteFor(pod *corev1.Pod, published publication.Publication, stores []publication.Store) (map[string]string, bool, error) {
-	told := notedRevision(pod)
+	noted := notedRevision(pod)
 	given, gives := givenTo(pod, stores), publication.GivenBy(published, stores, contract.ClusterDomain)
-	isNew := (published.Revision > told || !given.Covers(gives)) && pod.DeletionTimestamp == nil
+	isNew := (published.Revision > noted || !given.Covers(gives)) && pod.DeletionTimestamp == nil
 	remembered := publication.ParseGiven(pod.Annotations[agent.GivenAnnotation])
 	note, err := remembered.With(gives).Newest().Encode()
 	if err != nil {
 		return nil, false, fmt.Errorf("noting what pod %s/%s was given: %w", pod.Namespace, pod.Name, err)
 	}
 	return map[string]string{
-		agent.PublishedAnnotation: formatRevision(max(told, published.Revision)),
+		agent.PublishedAnnotation: formatRevision(max(noted, published.Revision)),
 		agent.GivenAnnotation:     note,
 	}, isNew, nil
 }

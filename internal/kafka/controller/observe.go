@@ -324,11 +324,11 @@ func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 	if !o.hasAuthorities() {
 		list = r.liveSecrets // one is made only if nothing depends on one that was lost
 	}
-	traces, err := orphanSecrets(ctx, o, list)
+	orphans, err := orphanSecrets(ctx, o, list)
 	if err != nil {
 		return err
 	}
-	if err := r.addOrphanSecrets(ctx, o, traces); err != nil {
+	if err := r.addOrphanSecrets(ctx, o, orphans); err != nil {
 		return err
 	}
 	if err := r.observeOffered(ctx, o); err != nil {

@@ -60,20 +60,20 @@ func (o *observation) isNodes(name string) bool {
 // orphanCandidates are the names of nodes that Secrets and ConfigMaps bear, the most certain
 // first.
 func (o *observation) orphanCandidates() []orphanCandidate {
-	var traces []orphanCandidate
+	var candidates []orphanCandidate
 	for name := range o.secrets {
 		if secret := o.secrets[name]; o.ofNode(name) {
-			traces = append(traces, o.orphanCandidateOf(&secret))
+			candidates = append(candidates, o.orphanCandidateOf(&secret))
 		}
 	}
-	traces = append(traces, o.unreadNodes()...)
+	candidates = append(candidates, o.unreadNodes()...)
 	for id, object := range o.objects {
 		if id.kind == configMapKind().GroupKind() && object.Labels[model.PoolLabel] != "" && o.isNodes(id.name) && o.isOwned(object) {
-			traces = append(traces, o.orphanCandidateOf(object))
+			candidates = append(candidates, o.orphanCandidateOf(object))
 		}
 	}
-	slices.SortFunc(traces, byCertainty)
-	return traces
+	slices.SortFunc(candidates, byCertainty)
+	return candidates
 }
 
 // unreadNodes are the Secrets of which nothing is known but that they may be those of
@@ -122,16 +122,16 @@ func listSecrets(ctx context.Context, o *observation, reader client.Reader, take
 // where one of a node does, the most certain first. They are all that tells of a node whose
 // pod set is lost, and of what is left of nodes and companions that are gone.
 func orphanSecrets(ctx context.Context, o *observation, each eachSecret) ([]orphanCandidate, error) {
-	var traces []orphanCandidate
+	var candidates []orphanCandidate
 	err := each(ctx, o, func(secret *metav1.PartialObjectMetadata) {
 		if o.isOurs(secret) && (o.isNodes(secret.Name) || o.isOwned(secret)) {
 			found := o.orphanCandidateOf(secret)
 			found.name = strings.Clone(found.name) // which nothing else of the page is kept for
-			traces = append(traces, found)
+			candidates = append(candidates, found)
 		}
 	})
-	slices.SortFunc(traces, byCertainty)
-	return traces, err
+	slices.SortFunc(candidates, byCertainty)
+	return candidates, err
 }
 
 // Limits on reading Secrets that no pod set describes. A node's Secret takes some 30 KiB, and
@@ -145,9 +145,9 @@ const (
 
 // addOrphanSecrets reads as many Secrets of which nothing but their labels and names tells as a
 // cluster can have. Of the others it is known that they exist.
-func (r *Reconciler) addOrphanSecrets(ctx context.Context, o *observation, traces []orphanCandidate) error {
+func (r *Reconciler) addOrphanSecrets(ctx context.Context, o *observation, candidates []orphanCandidate) error {
 	looks, read := 0, 0
-	for _, t := range traces {
+	for _, t := range candidates {
 		if _, known := o.secrets[t.name]; known {
 			continue
 		}

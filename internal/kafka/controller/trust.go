@@ -60,9 +60,9 @@ func (c *decided) decideTrust() {
 // lostBy are the members whose Secret cannot be written in any domain, because that of their certificates cannot sign for it.
 func lostBy(own trust.Plan) []trust.MemberID {
 	var lost []trust.MemberID
-	for _, stranded := range own.NeedAttention {
-		if stranded.Reason == trust.SecretLost {
-			lost = append(lost, stranded.Member)
+	for _, member := range own.NeedAttention {
+		if member.Reason == trust.SecretLost {
+			lost = append(lost, member.Member)
 		}
 	}
 	return lost

@@ -23,13 +23,15 @@ const (
 	forgottenInARow = 3028
 	// In rowIsFull, a sixth CA is given up while members trust only the first, which a row of the longest length leads to.
 	rowIsFull = 979
+	// In forgottenIsPresented, members present a cross certificate by a CA that was given up and is known no more, while another is trusted.
+	forgottenIsPresented = 2219
 )
 
 const mostMembers = 5
 
 func TestMembersAcceptEachOtherWhateverIsAskedForInWhateverOrder(t *testing.T) {
 	t.Parallel()
-	seeds := []uint64{forgottenInARow, rowIsFull}
+	seeds := []uint64{forgottenInARow, rowIsFull, forgottenIsPresented}
 	played := sequences
 	if *wide {
 		played = wideSequences

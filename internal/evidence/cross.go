@@ -16,7 +16,7 @@ type crossCertificate struct {
 	*x509.Certificate
 
 	subject, issuer trust.KeyID
-	// made is when the newest certificate of the issuer was made.
+	// made is when the newest certificate of the issuer was made; zero where none is known.
 	made time.Time
 	// isPresented is true where a process sends a certificate of this subject by this issuer along already.
 	isPresented bool
@@ -49,7 +49,7 @@ func (k keyring) of(key trust.KeyID) []*x509.Certificate {
 }
 
 // longestChain is the longest chain of cross certificates from a key, each followed by one for its issuer's key. Of several, it is the
-// one of which most is presented already, because peers may trust nothing else; then that through the newest authorities. A peer that
+// one through most known authorities, because peers trust no others; then that of which most is presented already. A peer that
 // trusts any of the issuers verifies the key's leaves with it. It is one because Java loads only a key store with an unbroken chain.
 func (k keyring) longestChain(from trust.KeyID, through []crossCertificate) []crossCertificate {
 	return k.longestChainFrom([]crossCertificate{}, from, through)
@@ -71,18 +71,20 @@ func (k keyring) longestChainFrom(so []crossCertificate, from trust.KeyID, throu
 
 // compareChains is positive where the first chain is the better one. Of two certificates by one authority, that which lasts longer is.
 func compareChains(a, b []crossCertificate) int {
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(presented(a), presented(b)), a[0].made.Compare(b[0].made), a[0].NotAfter.Compare(b[0].NotAfter))
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(count(a, isByKnown), count(b, isByKnown)), cmp.Compare(count(a, isPresented), count(b, isPresented)), a[0].made.Compare(b[0].made), a[0].NotAfter.Compare(b[0].NotAfter))
 }
 
-// presented says how many certificates of a chain are presented already.
-func presented(chain []crossCertificate) int {
-	count := 0
+func isByKnown(v crossCertificate) bool   { return !v.made.IsZero() }
+func isPresented(v crossCertificate) bool { return v.isPresented }
+
+func count(chain []crossCertificate, is func(crossCertificate) bool) int {
+	found := 0
 	for _, v := range chain {
-		if v.isPresented {
-			count++
+		if is(v) {
+			found++
 		}
 	}
-	return count
+	return found
 }
 
 // markPresented marks those of which processes present one of the same subject and issuer already.

@@ -157,6 +157,20 @@ func TestOfTwoRowsThatAreTooLongTheOneThatIsPresentedStays(t *testing.T) {
 	}
 }
 
+func TestAChainThroughWhatIsTrustedIsPreferredToThePresentedOne(t *testing.T) {
+	t.Parallel()
+	d := newDynasty(t, 3)
+	w := newWorld(t)
+	byTrusted, byForgotten := d.by(t, 0, 2), d.by(t, 1, 2)
+	known := dynasty{d[0], d[2]}
+	w.domain.Authority.Certificate, w.domain.Authority.Pending, w.domain.Authority.Keys = d[2].Certificate(), nil, known
+	w.domain.Authority.Crosses, w.domain.Authority.Published = []*x509.Certificate{byTrusted, byForgotten}, known.certificates()
+	w.present(leaf(t, d[2]), byForgotten)
+	if anchor := anchorOf(t, w.snapshot(), d[2]); !isCrossSigned(anchor, d.keys(0)...) {
+		t.Errorf("cross-signed by %+v, want the one that is trusted", anchor.Cross)
+	}
+}
+
 // resigned are the certificates of a chain with each cross certificate signed once more.
 func resigned(t *testing.T, d dynasty, chain []*x509.Certificate) []*x509.Certificate {
 	t.Helper()

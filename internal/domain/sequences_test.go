@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/domain"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -124,6 +125,19 @@ func (w *world) comesToOneCA() {
 		return
 	}
 	for _, of := range w.domains {
+		w.forgetRenewed(of)
 		w.trustsAlone(of)
+	}
+}
+
+// forgetRenewed drops from what members trust the earlier certificates of the key of the CA, where they trust that, too. The law lets
+// a process keep those until it starts.
+func (w *world) forgetRenewed(of publication.Domain) {
+	w.t.Helper()
+	ca := w.ca(of)
+	for _, m := range w.members {
+		if slices.ContainsFunc(m.trusted[of], ca.Equal) {
+			m.trusted[of] = slices.DeleteFunc(m.trusted[of], func(anchor *certificate) bool { return !anchor.Equal(ca) && pki.KeyIDOf(anchor) == pki.KeyIDOf(ca) })
+		}
 	}
 }

@@ -124,7 +124,7 @@ e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenar
 
 walk = $(api_assets); go test -count=1 -v -timeout 60m
 
-walks: walk-trust walk-sequences walk-nodes walk-members walk-rotations walk-writes walk-losses walk-etcd walk-etcd-rotations ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets; each part takes an hour at most
+walks: walk-trust walk-sequences walk-nodes walk-members walk-rotations walk-situations walk-stale-leaders walk-writes walk-losses walk-etcd walk-etcd-rotations ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets; each part takes an hour at most
 
 walk-trust: ## part of walks: every state of the law of trust [RUN=regexp of worlds]
 	@$(walk) ./internal/trust -run '$(if $(RUN),/$(RUN))' -wide
@@ -139,7 +139,13 @@ walk-members: ## part of walks: every state of etcd's members [RUN=regexp of wor
 	@$(walk) ./internal/etcd/membership -run '$(if $(RUN),/$(RUN))' -wide
 
 walk-rotations: ## part of walks: a crash after every write of Kafka's rotations [RUN=regexp of rotations]
-	@$(walk) ./internal/kafka/apitest -run 'RotationGoesOn|Stale$(if $(RUN),/$(RUN))' -wide
+	@$(walk) ./internal/kafka/apitest -run 'RotationGoesOn$(if $(RUN),/$(RUN))' -wide
+
+walk-situations: ## part of walks: a crash after every write when a Kafka CA is lost, is the user's, or ends [RUN=regexp of situations]
+	@$(walk) ./internal/kafka/apitest -run 'SituationEndsTheSame$(if $(RUN),/$(RUN))' -wide
+
+walk-stale-leaders: ## part of walks: Kafka's rotations by two operators that both lead [RUN=regexp of rotations]
+	@$(walk) ./internal/kafka/apitest -run 'StaleLeader$(if $(RUN),/$(RUN))' -wide
 
 walk-writes: ## part of walks: a crash after every write of Kafka's other changes [RUN=regexp of changes]
 	@$(walk) ./internal/kafka/apitest -run 'WhateverWrite$(if $(RUN),/$(RUN))' -wide
@@ -179,4 +185,4 @@ fmt: ## format all Go files
 clean: ## remove what was built here (caches and the bed stay)
 	@rm -rf bin out
 
-.PHONY: help demo build image release test needs programs linter bed-build lint unit race api-test e2e-short e2e etcd-server-test kafka-server-test server-test bench-short walks walk-trust walk-sequences walk-nodes walk-members walk-rotations walk-writes walk-losses walk-etcd walk-etcd-rotations bench bed-up bed-down bed-status generate generate-check fmt clean
+.PHONY: help demo build image release test needs programs linter bed-build lint unit race api-test e2e-short e2e etcd-server-test kafka-server-test server-test bench-short walks walk-trust walk-sequences walk-nodes walk-members walk-rotations walk-situations walk-stale-leaders walk-writes walk-losses walk-etcd walk-etcd-rotations bench bed-up bed-down bed-status generate generate-check fmt clean

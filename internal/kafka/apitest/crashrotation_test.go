@@ -188,7 +188,6 @@ func TestARotationGoesOnAfterACrashAtAnyWrite(t *testing.T) {
 	scenarios := rotations()
 	if *wide {
 		maps.Copy(scenarios, wideRotations())
-		maps.Copy(scenarios, wideSituations())
 	}
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,9 @@
 package apitest
 
 import (
+	"maps"
+	"slices"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +21,25 @@ import (
 
 const longLasting = 1000 * authority.Day
 
-func wideSituations() map[string]crashScenario {
+// TestASituationEndsTheSameAfterACrashAtAnyWrite plays one of all, another one each time,
+// unless time does not matter.
+func TestASituationEndsTheSameAfterACrashAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	scenarios := situations()
+	names := slices.Sorted(maps.Keys(scenarios))
+	if !*wide {
+		nth := chosen() % uint64(len(names))
+		names = names[nth : nth+1]
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crashAfterEveryWrite(t, scenarios[name])
+		})
+	}
+}
+
+func situations() map[string]crashScenario {
 	all := usersSituations()
 	for name, change := range losses() {
 		all[name] = crashScenario{world: inNewWorlds(cluster(2)), change: func(w *world, _ int) { change(w) }}

@@ -68,11 +68,17 @@ type lossCell struct {
 	nodes int32
 	at    stage
 	lost  loss
+	// isForgotten is true where the operator is started again then, and remembers nothing of what nodes have reported.
+	isForgotten bool
 }
 
 // String names the cell.
 func (c lossCell) String() string {
-	return fmt.Sprintf("%s of %d/%s/%s", c.kind, c.nodes, c.at, c.lost)
+	name := fmt.Sprintf("%s of %d/%s/%s", c.kind, c.nodes, c.at, c.lost)
+	if c.isForgotten {
+		name += " + what is remembered"
+	}
+	return name
 }
 
 // lossesOf are the losses that every state is tried with: each Secret alone, and
@@ -88,6 +94,7 @@ func lossesOf() []loss {
 	return []loss{
 		theKey, theCertificate, theAnchors, theNodes, theOperators,
 		theKey | theCertificate, theKey | theAnchors, theCertificate | theAnchors,
+		theCertificate | theAnchors | theOperators,
 		theKey | theCertificate | theAnchors, theKey | theCertificate | theAnchors | theOperators,
 		theKey | theCertificate | theAnchors | theNodes, everything,
 	}
@@ -100,14 +107,15 @@ func lossCells() []lossCell {
 		for _, nodes := range []int32{1, 3} {
 			for _, at := range stages() {
 				for _, lost := range lossesOf() {
-					if c := (lossCell{kind, nodes, at, lost}); isPlayed(c.String()) {
-						cells = append(cells, c)
+					cells = append(cells, lossCell{kind, nodes, at, lost, false})
+					if lost.has(theOperators) { // others are polled again
+						cells = append(cells, lossCell{kind, nodes, at, lost, true})
 					}
 				}
 			}
 		}
 	}
-	return cells
+	return slices.DeleteFunc(cells, func(c lossCell) bool { return !isPlayed(c.String()) })
 }
 
 func TestWhateverSecretsAreLostInWhateverState(t *testing.T) {
@@ -146,20 +154,6 @@ func (c lossCell) play(t *testing.T) {
 	c.wantEnd(w)
 }
 
-func TestAnOperatorThatWasRestartedAsksAPersonForAnAuthorityThatIsLostWithItsOwnCertificate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.dualRole(1)
-	w.settle()
-
-	w.startOperator()
-	w.lockedOut = true
-	w.lose(authorities.Cluster, theKey|theCertificate|theAnchors|theOperators)
-	w.run(waitingRounds)
-
-	w.wantCondition(condition.NotReady, authorities.Cluster.CertSecret(clusterName), "restore the Secret with ca.crt")
-}
-
 // waitingRounds are enough to come to where nothing goes on by itself, from the
 // beginning of a rotation.
 const waitingRounds = 16
@@ -186,12 +180,10 @@ func (c lossCell) remedies() []remedy {
 	return list
 }
 
-// nothingShowsIt: the certificate is gone wherever it is kept, and nobody can be
+// nothingShowsIt: the certificate is gone wherever it is kept, nobody remembers it, and nobody can be
 // asked: the operator has nothing that nodes know it by, and nobody can sign it another.
-// Of nodes that run on what is published it remembers what they have said.
 func (c lossCell) nothingShowsIt() bool {
-	remembered := (c.at == atRest || c.at == inRemainder) && !c.lost.has(theNodes)
-	return c.kind == authorities.Cluster && c.lost.has(theKey|theCertificate|theAnchors|theOperators) && !remembered
+	return c.kind == authorities.Cluster && c.lost.has(theKey|theCertificate|theAnchors|theOperators) && c.isForgotten
 }
 
 // holdsLeavesBack: nobody can sign leaves that others trust.
@@ -223,6 +215,9 @@ func (c lossCell) reach(w *world) func() map[string]files {
 		kept = w.stored.secrets
 		w.lockedOut = c.locksTheOperatorOut()
 		w.lose(c.kind, c.lost)
+		if c.isForgotten {
+			w.startOperator()
+		}
 	}
 	if c.at != atRest {
 		w.replace(c.kind)
@@ -243,10 +238,10 @@ func (c lossCell) locksTheOperatorOut() bool {
 	return c.lost.has(theOperators) && (c.lost.has(theKey) || c.madeAgain())
 }
 
-// madeAgain: nobody can be asked for the certificate, and its key is there. Until a node
-// has mounted all that is written then, its agent knows nobody.
+// madeAgain: nobody remembers the certificate, nobody can be asked for it, and its key is there. Until
+// a node has mounted all that is written then, its agent knows nobody.
 func (c lossCell) madeAgain() bool {
-	return c.kind == authorities.Cluster && c.lost.has(theCertificate|theAnchors|theNodes|theOperators)
+	return c.kind == authorities.Cluster && c.lost.has(theCertificate|theAnchors|theOperators) && c.isForgotten
 }
 
 // reached tells whether the rotation is in the state. Nodes present nothing of the

@@ -26,6 +26,8 @@ import (
 type agentReport struct {
 	known  bool
 	report publication.Report
+	// last is what it has reported last, even if it is silent now. It tells which certificates there are, not what is loaded.
+	last publication.Report
 	// since is when it first reported so, or when it fell silent.
 	since time.Time
 	// life is that of the pod when it was polled, see reports.Target.
@@ -138,7 +140,7 @@ func (c *polled) takeReport(pod *corev1.Pod, known reports.Report[publication.Re
 	reported := agentReportOf(known)
 	switch {
 	case !isPolled || reported.known && known.Process != containersOf(pod):
-		reported = agentReport{since: c.now}
+		reported = agentReport{since: c.now, last: reported.last}
 		if pod.Status.PodIP == "" {
 			return
 		}
@@ -151,8 +153,11 @@ func (c *polled) takeReport(pod *corev1.Pod, known reports.Report[publication.Re
 // agentReportOf is what an agent has reported.
 func agentReportOf(known reports.Report[publication.Report]) agentReport {
 	reported := agentReport{since: known.Since, life: known.Life, known: known.Answer != nil}
-	if reported.known {
-		reported.report = *known.Answer
+	switch {
+	case reported.known:
+		reported.report, reported.last = *known.Answer, *known.Answer
+	case known.Before != nil:
+		reported.last = *known.Before
 	}
 	if long, is := errors.AsType[*agentclient.TooLongError](known.Err); is {
 		reported.unreadable = long.Error()

@@ -115,6 +115,34 @@ func TestAPodThatIsBeingRemovedIsWaitedForSinceItShouldHaveTerminated(t *testing
 	}
 }
 
+// What is left of a CA may be known only from what nodes had reported before they could no longer be polled.
+func TestWhatAPodHasReportedLastIsKeptWhileItIsSilent(t *testing.T) {
+	t.Parallel()
+	first, second := &publication.Report{Revision: 1}, &publication.Report{Revision: 2}
+	for name, test := range map[string]struct {
+		known reports.Report[publication.Report]
+		want  publication.Report
+	}{
+		"it answers":             {reports.Report[publication.Report]{Answer: second, Before: first}, *second},
+		"it is silent":           {reports.Report[publication.Report]{Before: second}, *second},
+		"it has never answered":  {reports.Report[publication.Report]{}, publication.Report{}},
+		"another process is run": {reports.Report[publication.Report]{Answer: second, Process: "another"}, *second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "my-0"}, Status: corev1.PodStatus{PodIP: "10.0.0.1"}}
+			c := clusterOf(smallKafka(), map[string]*corev1.Pod{"my-0": pod})
+			c.reports = map[string]agentReport{}
+
+			c.takeReport(pod, test.known, true)
+
+			if got := c.reports["my-0"].last; got.Revision != test.want.Revision {
+				t.Errorf("revision %d was reported last, want %d", got.Revision, test.want.Revision)
+			}
+		})
+	}
+}
+
 // Whatever is said in each reconcile is said of the same pod, so that nothing is written at rest.
 func TestTheReloadThatEndedLastIsTakenDown(t *testing.T) {
 	t.Parallel()

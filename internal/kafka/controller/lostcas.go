@@ -95,13 +95,14 @@ func domainOfRole(role publication.Role) publication.Domain {
 	return contract.ClusterDomain
 }
 
-// reported are the CA certificates that nodes say to trust, sorted by fingerprint.
+// reported are the CA certificates that nodes have reported last to trust, sorted by fingerprint. Nodes that cannot be polled
+// without one of them still count.
 func (c *polled) reported(kind authorities.Kind) []*x509.Certificate {
 	found := map[string]*x509.Certificate{}
 	for _, reported := range c.reports {
-		for role, loaded := range reported.report.Roles {
+		for role, loaded := range reported.last.Roles {
 			for _, fingerprint := range loaded.Trusts {
-				cert, err := pki.CertificateOf(reported.report.Certificates[fingerprint])
+				cert, err := pki.CertificateOf(reported.last.Certificates[fingerprint])
 				if err == nil && domainOfRole(role) == domainOf(kind) {
 					found[pki.FingerprintOf(cert).String()] = cert
 				}
@@ -115,13 +116,13 @@ func (c *polled) reported(kind authorities.Kind) []*x509.Certificate {
 	return certs
 }
 
-// presentedLeaves are what nodes present by what they say, or else by their Secrets.
+// presentedLeaves are what nodes present by what they have reported last, or else by their Secrets.
 func (c *polled) presentedLeaves() []*x509.Certificate {
 	var leaves []*x509.Certificate
 	for _, node := range c.cluster.Nodes {
-		reported := c.reports[node.Pod]
-		shown, _ := presented(reported)
-		leaf, err := pki.CertificateOf(reported.report.Certificates[shown])
+		last := c.reports[node.Pod].last
+		shown, _ := presented(last)
+		leaf, err := pki.CertificateOf(last.Certificates[shown])
 		if err == nil {
 			leaves = append(leaves, leaf)
 		} else if chain := c.presents(node.Pod, node.Pod+".crt"); len(chain) > 0 {

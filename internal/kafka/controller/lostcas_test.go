@@ -55,7 +55,7 @@ func TestNodesAreBelievedOnlyWhereTheSecretsOfAnAuthorityAreLost(t *testing.T) {
 			t.Parallel()
 			p := keepingTrust(ca)
 			p.cluster.Nodes = []model.Node{{Pod: "a"}}
-			p.reports = map[string]agentReport{"a": {known: true, report: saying(ca, users)}}
+			p.reports = map[string]agentReport{"a": {last: saying(ca, users)}}
 			c.change(p)
 			if got := p.lostTrust(); got != c.lost {
 				t.Errorf("trust is lost: %t", got)

@@ -211,15 +211,15 @@ func (c *applied) factsOf(member string) rotation.MemberFacts {
 		facts.Mounted = reported.report.Mounted.Revision
 	}
 	facts.Trouble = reported.report.Reload.Failure
-	facts.Leaf, facts.LeafNotAfter = presented(reported)
+	facts.Leaf, facts.LeafNotAfter = presented(reported.report)
 	return facts
 }
 
 // presented is the leaf that a node shows on its inter-broker listener, or to the
 // quorum if it has none.
-func presented(reported agentReport) (leaf string, notAfter time.Time) {
+func presented(report publication.Report) (leaf string, notAfter time.Time) {
 	for _, listener := range []publication.Role{contract.ReplicationListener, contract.ControlPlaneListener} {
-		if role, found := reported.report.Roles[listener]; found {
+		if role, found := report.Roles[listener]; found {
 			return role.Presents, role.NotAfter
 		}
 	}

@@ -112,7 +112,7 @@ func Verified(ctx context.Context, opened *target.Target, listener string, autho
 		connection, err := identity.Connect(ctx, opened.Network(), addressOf(node, on))
 		kind, reason := verdict.Of(err)
 		if kind == verdict.Refused && reason != verdict.UnknownAuthority {
-			return nil, fmt.Errorf("asking %s who vouches for it: %w", node.Name, err)
+			return nil, fmt.Errorf("asking %s who cross-signs it: %w", node.Name, err)
 		}
 		if err == nil {
 			_ = connection.Close() // it has shown what it was opened for

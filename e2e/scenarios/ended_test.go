@@ -20,7 +20,7 @@ import (
 const servedAgainWithin = 4 * time.Minute
 
 // endedWithoutACrossCertificate lets a CA of the user's end, and brings another key
-// after that. Nothing vouches for it, no node can open a connection to another any
+// after that. Nothing cross-signs it, no node can open a connection to another any
 // more, and Kafka loads nothing else, because it tries new stores with those in use.
 // That cannot be saved and is named; everything after it goes on by itself.
 func endedWithoutACrossCertificate(s *stage) {

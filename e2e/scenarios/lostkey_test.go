@@ -12,10 +12,10 @@ import (
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
-// readingTime is what applications get to read a new CA for which nothing vouches.
+// readingTime is what applications get to read a new CA that nothing cross-signs.
 const readingTime = 2 * time.Minute
 
-// keyLost: a lost key is a replacement. Nothing can vouch for the new one, so
+// keyLost: a lost key is a replacement. Nothing can cross-sign the new one, so
 // applications get time to read it; who pinned the old CA is not among the clients.
 func keyLost(s *stage) {
 	s.onShared()

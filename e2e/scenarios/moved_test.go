@@ -123,7 +123,7 @@ func (s *stage) forgetIssuer(dated string) error {
 	return s.kube.MergePatch(s.ctx, &corev1.Secret{ObjectMeta: s.meta(clusterCACert)}, map[string]any{"data": map[string]any{dated: nil}})
 }
 
-// cutsOff tells what becomes of a client that has stored the CA before alone: nothing vouches for the next one.
+// cutsOff tells what becomes of a client that has stored the CA before alone: nothing cross-signs the next one.
 func (s *stage) cutsOff(r *turning, whose string) {
 	s.Helper()
 	answers, err := harness.Verified(s.ctx, r.target, "tls", pki.EncodeBundle(r.outgoing...))

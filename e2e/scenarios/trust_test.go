@@ -259,7 +259,7 @@ func replacementAborted(s *stage) {
 }
 
 // replacedTwice asks for another key while one is being replaced. Nobody notices
-// that either, not even who pinned the authority before the first: each vouches for
+// that either, not even who pinned the authority before the first: each cross-signs
 // the next.
 func replacedTwice(s *stage) {
 	s.onShared()

@@ -287,7 +287,7 @@ func TestWhatSomebodyForgottenHasSignedIsStoredUntilEveryOtherCAIsDistrusted(t *
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := runningWorld(t)
-			w.in.Evidence.Included = []*x509.Certificate{voucher(t, pkitest.CA(t, "forgotten", noon()), w.settle(hold).Authority)}
+			w.in.Evidence.Included = []*x509.Certificate{crossCertificate(t, pkitest.CA(t, "forgotten", noon()), w.settle(hold).Authority)}
 			c.course(w)
 			w.step(finish)
 			if _, stored := w.in.KeySecret.Data[authority.CrossKey]; stored != c.stored {

@@ -91,7 +91,7 @@ func TestACrossCertificateOfAUsersKeyOutlastsNeitherSide(t *testing.T) {
 	}
 }
 
-func TestWhyNothingVouchesForAUsersAuthority(t *testing.T) {
+func TestWhyNothingCrossSignsAUsersAuthority(t *testing.T) {
 	t.Parallel()
 	one := pkitest.CA(t, "one", noon())
 	two := renamed(t, one, "two", 0)
@@ -157,7 +157,7 @@ func TestWhatNodesSendAlongIsKeptAndNotSignedAgain(t *testing.T) {
 	t.Parallel()
 	one := pkitest.CA(t, "one", noon())
 	two := renamed(t, one, "two", 30)
-	cross, forgotten := voucher(t, one, two), voucher(t, pkitest.CA(t, "x", noon()), two)
+	cross, forgotten := crossCertificate(t, one, two), crossCertificate(t, pkitest.CA(t, "x", noon()), two)
 	for name, c := range map[string]struct {
 		trusted []pki.Authority
 		sent    []*x509.Certificate
@@ -182,7 +182,7 @@ func TestWhatNodesSendAlongIsKeptAndNotSignedAgain(t *testing.T) {
 	}
 }
 
-func voucher(t *testing.T, by, of pki.Authority) *x509.Certificate {
+func crossCertificate(t *testing.T, by, of pki.Authority) *x509.Certificate {
 	t.Helper()
 	cross, err := pki.CrossSign(by, of.Certificate(), noon())
 	if err != nil {
@@ -203,7 +203,7 @@ func TestOfTwoThatOperatorsHaveSignedAllTakeOne(t *testing.T) {
 		}
 		return nil
 	}
-	a, b := voucher(t, one, two), voucher(t, one, two)
+	a, b := crossCertificate(t, one, two), crossCertificate(t, one, two)
 	if first, second := taken(a, b), taken(b, a); first == nil || !first.Equal(second) {
 		t.Error("what is taken depends on the order in which it is found")
 	}
@@ -215,7 +215,7 @@ func TestWhatOutlastsARenewedAuthorityIsSignedAgain(t *testing.T) {
 	two := renamed(t, one, "two", 0)
 	shorter := again(t, two, func(c *x509.Certificate) { c.NotAfter = c.NotAfter.AddDate(0, 0, -99) })
 	w := renamedWorld(t, one, two, shorter)
-	w.in.Evidence.Included = []*x509.Certificate{voucher(t, one, two)}
+	w.in.Evidence.Included = []*x509.Certificate{crossCertificate(t, one, two)}
 
 	if got := w.decide().Crosses; !slices.ContainsFunc(got, func(c *x509.Certificate) bool {
 		return c.NotAfter.Equal(shorter.Certificate().NotAfter)

@@ -22,26 +22,26 @@ func TestWhoStandsInForALostState(t *testing.T) {
 	for name, c := range map[string]struct {
 		domain     publication.Domain
 		retirement trust.Retirement
-		witness    evidence.ProcessState
+		state      evidence.ProcessState
 		distrust   bool
 		want       map[*x509.Certificate]trust.State
 	}{
 		"nobody, where nodes say what they have": {
-			domain: contract.ClusterDomain, retirement: trust.RetireUnused, witness: evidence.Running,
+			domain: contract.ClusterDomain, retirement: trust.RetireUnused, state: evidence.Running,
 		},
 		"who may still be relied on, where no node says anything": {
-			domain: contract.ClusterDomain, retirement: trust.RetireUnused, witness: evidence.Unknown,
+			domain: contract.ClusterDomain, retirement: trust.RetireUnused, state: evidence.Unknown,
 			want: map[*x509.Certificate]trust.State{outgoing: trust.TrustedUnused, retired: trust.PhaseOut},
 		},
 		"nobody, where no node runs": {
-			domain: contract.ClusterDomain, retirement: trust.RetireUnused, witness: evidence.Absent,
+			domain: contract.ClusterDomain, retirement: trust.RetireUnused, state: evidence.Absent,
 		},
 		"whose leaves nobody can count, always": {
-			domain: contract.ClientsDomain, retirement: trust.RetireExpired, witness: evidence.Absent,
+			domain: contract.ClientsDomain, retirement: trust.RetireExpired, state: evidence.Absent,
 			want: map[*x509.Certificate]trust.State{outgoing: trust.TrustedUnused, retired: trust.PhaseOut},
 		},
 		"nobody who is compromised": {
-			domain: contract.ClientsDomain, retirement: trust.RetireExpired, witness: evidence.Running, distrust: true,
+			domain: contract.ClientsDomain, retirement: trust.RetireExpired, state: evidence.Running, distrust: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestWhoStandsInForALostState(t *testing.T) {
 			d.Authority.Retired = []*x509.Certificate{retired}
 			d.Authority.Published = append([]*x509.Certificate{retired}, w.domain.Authority.Published...)
 			node := w.node
-			node.State = c.witness
+			node.State = c.state
 
 			cluster := evidence.Cluster{Now: now(), Own: contract.ClusterDomain, Agents: roles.Agent(), Nodes: []evidence.Node{node}}
 			s := evidence.Snapshot(cluster, d, evidence.Known(cluster, d))

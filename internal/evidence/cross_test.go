@@ -33,7 +33,7 @@ func newDynasty(t *testing.T, size int) dynasty {
 	return d
 }
 
-// by is the cross certificate in which one vouches for another.
+// by is the cross certificate in which one signs another.
 func (d dynasty) by(t *testing.T, issuer, subject int) *x509.Certificate {
 	t.Helper()
 	cross, err := pki.CrossSign(d[issuer], d[subject].Certificate(), now())
@@ -100,7 +100,7 @@ func TestWhoVouchesForAnAuthority(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if (anchor.NoCross != "") != c.lacks {
-				t.Errorf("who cannot vouch is told as %q", anchor.NoCross)
+				t.Errorf("who cannot cross-sign is told as %q", anchor.NoCross)
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestARowIsNoLongerThanVerifiersFollow(t *testing.T) {
 		crosses = append(crosses, d.by(t, i, i+1))
 	}
 	if anchor := d.vouchedFor(t, false, crosses); len(anchor.Cross) != pki.MaxCrosses {
-		t.Errorf("%d vouch for it, want %d", len(anchor.Cross), pki.MaxCrosses)
+		t.Errorf("%d cross-sign it, want %d", len(anchor.Cross), pki.MaxCrosses)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestWhatVouchesByTheVeryKeyNeedsNobodyWhoRemembersIt(t *testing.T) {
 	identity := w.member(t).Published.Identity
 	sent := evidence.Crosses([]*x509.Certificate{two.Certificate()}, now(), trust.Identity{Signer: key(two.Certificate()), Cross: want}, []*x509.Certificate{cross})
 	if len(anchor.Cross) != 1 || anchor.Cross[0].Issuer != want[0] || len(sent) != 1 || !slices.Equal(identity.Cross, want) {
-		t.Errorf("vouched for by %+v, %d are sent along and %v are read; want %v", anchor.Cross, len(sent), identity.Cross, want)
+		t.Errorf("cross-signed by %+v, %d are sent along and %v are read; want %v", anchor.Cross, len(sent), identity.Cross, want)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestARowOfAuthoritiesThatNobodyRemembersIsReadAsItWas(t *testing.T) {
 	last := d[2].Certificate()
 	anchor := d[2:].vouchedFor(t, false, row)
 	if len(anchor.Cross) != 2 || anchor.Cross[0].Issuer != key(d[1].Certificate()) {
-		t.Fatalf("vouched for by %+v, want the one before it and somebody", anchor.Cross)
+		t.Fatalf("cross-signed by %+v, want the one before it and somebody", anchor.Cross)
 	}
 	w := newWorld(t)
 	w.domain.Authority.Published, w.domain.Authority.Crosses = append(w.domain.Authority.Published, last), row
@@ -275,6 +275,6 @@ func TestAnIntermediateOfAUsersChainVouchesForNobody(t *testing.T) {
 	w.domain.Authority.Published = append(w.domain.Authority.Published, d[1].Certificate())
 	w.present(leaf(t, d[1]), d.by(t, 0, 1))
 	if identity := w.member(t).Published.Identity; len(identity.Cross) > 0 {
-		t.Errorf("%v vouch for it", identity.Cross)
+		t.Errorf("%v cross-sign it", identity.Cross)
 	}
 }

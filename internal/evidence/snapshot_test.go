@@ -146,7 +146,7 @@ func TestIdentityIsWhoSignedAndWhoVouches(t *testing.T) {
 				return trust.Identity{Signer: key(w.outgoing.Certificate())}
 			},
 		},
-		"a leaf of the new one for which the old one vouches": {
+		"a leaf of the new one that the old one cross-signs": {
 			chain: func(t *testing.T, w *world) []*x509.Certificate {
 				t.Helper()
 				return []*x509.Certificate{leaf(t, w.incoming), w.cross}
@@ -155,7 +155,7 @@ func TestIdentityIsWhoSignedAndWhoVouches(t *testing.T) {
 				return trust.Identity{Signer: key(w.incoming.Certificate()), Cross: []trust.KeyID{key(w.outgoing.Certificate())}}
 			},
 		},
-		"a cross certificate for another key vouches for nothing": {
+		"a cross certificate for another key counts for nothing": {
 			chain: func(t *testing.T, w *world) []*x509.Certificate {
 				t.Helper()
 				return []*x509.Certificate{leaf(t, w.outgoing), w.cross}

@@ -216,7 +216,7 @@ func TestTheCrossCertificateOfACompromisedAuthorityStaysUntilApplicationsHaveRea
 	t.Parallel()
 	s := turnedAway()
 	if plan := Decide(s); plan.Done || len(plan.Publications["my-0"].Identity.Cross) == 0 || !slices.Equal(plan.CrossSigners, []KeyID{"keyA"}) {
-		t.Errorf("after a minute: done %t, vouching %v, published %+v", plan.Done, plan.CrossSigners, plan.Publications["my-0"].Identity)
+		t.Errorf("after a minute: done %t, cross-signers %v, published %+v", plan.Done, plan.CrossSigners, plan.Publications["my-0"].Identity)
 	}
 	s.Now = s.Now.Add(time.Minute)
 	plan := Decide(s)
@@ -229,7 +229,7 @@ func TestTheCrossCertificateOfACompromisedAuthorityStaysUntilApplicationsHaveRea
 		plan = Decide(s)
 	}
 	if !plan.Done || len(plan.CrossSigners) > 0 {
-		t.Errorf("at the end: done %t, vouching %v", plan.Done, plan.CrossSigners)
+		t.Errorf("at the end: done %t, cross-signers %v", plan.Done, plan.CrossSigners)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestWhoIsSilentMayPresentAnyCrossCertificate(t *testing.T) {
 		s.Members[i].Published.Identity.Cross = nil
 	}
 	if plan := Decide(s); plan.Done || !slices.Equal(plan.CrossSigners, []KeyID{"keyA"}) {
-		t.Errorf("done %t, vouching %v", plan.Done, plan.CrossSigners)
+		t.Errorf("done %t, cross-signers %v", plan.Done, plan.CrossSigners)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestADistrustedAuthorityOfWhichNoCertificateIsKnownStopsVouching(t *testing
 		s.Anchors = slices.DeleteFunc(s.Anchors, func(a Anchor) bool { return a.ID == "A" })
 	})
 	if plan := Decide(s); plan.Done || !slices.Equal(plan.CrossSigners, []KeyID{"keyA"}) {
-		t.Errorf("done %t, vouching %v", plan.Done, plan.CrossSigners)
+		t.Errorf("done %t, cross-signers %v", plan.Done, plan.CrossSigners)
 	}
 }
 

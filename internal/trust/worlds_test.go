@@ -22,7 +22,7 @@ func world(name string, begin budget, changes ...func(*rules)) rules {
 	return w
 }
 
-// crossSigned has every authority vouched for by all before it, each by a cross
+// crossSigned has every authority cross-signed by all before it, each by a cross
 // certificate for the next, so that an application that knows only the first one is
 // served throughout.
 func crossSigned(w *rules) {
@@ -31,7 +31,7 @@ func crossSigned(w *rules) {
 }
 
 // renamed has each authority share its key with the one before it under another name:
-// whichever of them is to issue is vouched for by all the others.
+// whichever of them is to issue is cross-signed by all the others.
 func renamed(w *rules) {
 	crossSigned(w)
 	w.cross[0], w.cross[1] = 6, 5
@@ -46,7 +46,7 @@ func compromised(w *rules) {
 	w.pinned, w.compromised = false, 1
 }
 
-func vouchedForByNobody(w *rules) { w.compromised = 1 }
+func crossSignedByNobody(w *rules) { w.compromised = 1 }
 
 // renewed makes B another certificate of A's key.
 func renewed(w *rules) {
@@ -141,7 +141,7 @@ func ownWorlds() []rules {
 		world("renewed under the same key", accidents, renewed),
 		world("renewed with another name, aborted", budget{abort: 1}, renamed, patient),
 		world("compromised", budget{}, compromised),
-		world("compromised, and nothing vouches", budget{}, vouchedForByNobody),
+		world("compromised, and not cross-signed", budget{}, crossSignedByNobody),
 		world("classic, ended in the middle", budget{expire: 1, crash: 1}),
 		world("classic by restarts, ended in the middle", budget{expire: 1}, byRestarts),
 		world("classic by a lost key, while scaling up", budget{crash: 1}, keyLost, scaledUp),

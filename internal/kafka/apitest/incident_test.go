@@ -127,7 +127,7 @@ func TestAnExpiringKeyIsReplacedWhenThatIsThePolicy(t *testing.T) {
 	if !slices.Contains(w.bundleOf(authorities.Cluster), nextV) {
 		t.Errorf("ca.crt holds %v, want the new CA among them", w.bundleOf(authorities.Cluster))
 	}
-	w.wantRoles(" replication-9091", "presents "+nextV+" vouched for by "+firstV+", trusts "+nextV)
+	w.wantRoles(" replication-9091", "presents "+nextV+" cross-signed by "+firstV+", trusts "+nextV)
 }
 
 func TestAClusterIsHandedBackWithoutATraceOfReloads(t *testing.T) {

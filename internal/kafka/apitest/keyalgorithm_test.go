@@ -21,12 +21,12 @@ func TestKeysOfAnotherKindInTheMiddleCutNobodyOff(t *testing.T) {
 		"one trusts":   func(w *world) func() bool { return w.trusts(1, nextV) },
 		"one presents": func(w *world) func() bool { return w.presents(1, nextV) },
 	} {
-		for way, vouched := range map[string]bool{"with a cross certificate": true, "without one": false} {
+		for way, crossSigned := range map[string]bool{"with a cross certificate": true, "without one": false} {
 			t.Run(moment+", "+way, func(t *testing.T) {
 				t.Parallel()
 				w := turning(t, 3)
 				w.lag["my-dual-1"] = 2
-				if vouched {
+				if crossSigned {
 					w.replace(authorities.Cluster)
 				} else {
 					w.classic()

@@ -85,7 +85,7 @@ func TestWhatRaftClientsHoldIsReplacedBeforeItEnds(t *testing.T) {
 	w.wantValid()
 }
 
-func TestACompromisedKeyOfAUsersIsReplacedAlthoughNothingVouches(t *testing.T) {
+func TestACompromisedKeyOfAUsersIsReplacedAlthoughNothingCrossSigns(t *testing.T) {
 	t.Parallel()
 	w, _ := corporate(t)
 	w.nobodyReads()
@@ -389,7 +389,7 @@ func TestANodeThatDoesNotReloadIsRestartedAndNamed(t *testing.T) {
 			if !w.events.says("my-dual-1", "reload") {
 				t.Errorf("events are %v, want one that says why my-dual-1 is restarted", w.events.notes)
 			}
-			w.wantRoles(" replication-9091", "presents "+nextV+" vouched for by "+firstV+", trusts "+nextV)
+			w.wantRoles(" replication-9091", "presents "+nextV+" cross-signed by "+firstV+", trusts "+nextV)
 		})
 	}
 }

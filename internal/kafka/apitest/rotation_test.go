@@ -172,13 +172,13 @@ func said(s stores) string {
 	if len(s.chain) == 0 {
 		return "nothing"
 	}
-	vouchers := make([]string, 0, len(s.chain))
+	crossSigners := make([]string, 0, len(s.chain))
 	for _, cert := range s.chain[1:] {
-		vouchers = append(vouchers, cert.Issuer.CommonName)
+		crossSigners = append(crossSigners, cert.Issuer.CommonName)
 	}
 	presents := "presents " + s.chain[0].Issuer.CommonName
-	if len(vouchers) > 0 {
-		presents += " vouched for by " + strings.Join(vouchers, ", ")
+	if len(crossSigners) > 0 {
+		presents += " cross-signed by " + strings.Join(crossSigners, ", ")
 	}
 	return presents + ", trusts " + strings.Join(slices.Sorted(slices.Values(subjects(s.trust))), ", ")
 }
@@ -253,8 +253,8 @@ func (w *world) wantAnchors(kind authorities.Kind, states map[string]trust.State
 func (w *world) wantRemainder(before, now string) {
 	w.t.Helper()
 	w.wantAnchors(authorities.Cluster, map[string]trust.State{now: trust.InUseAll, before: trust.PhaseOut}, now, before)
-	w.wantRoles(" replication-9091", "presents "+now+" vouched for by "+before+", trusts "+now)
-	w.wantRoles(" controlplane-9090", "presents "+now+" vouched for by "+before+", trusts "+before+", "+now)
+	w.wantRoles(" replication-9091", "presents "+now+" cross-signed by "+before+", trusts "+now)
+	w.wantRoles(" controlplane-9090", "presents "+now+" cross-signed by "+before+", trusts "+before+", "+now)
 }
 
 // wantAlone checks that a cluster CA is trusted and used, and nothing else. What a

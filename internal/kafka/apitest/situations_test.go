@@ -125,7 +125,7 @@ func TestKeysAreReplacedAgainAndAgainWithoutARestart(t *testing.T) {
 	if len(w.faulty.podsDeleted) > 0 {
 		t.Errorf("restarted: %v", w.faulty.podsDeleted)
 	}
-	w.wantRoles(" replication-9091", "presents cluster-ca v3 vouched for by cluster-ca v2, cluster-ca v1, cluster-ca v0, trusts cluster-ca v3")
+	w.wantRoles(" replication-9091", "presents cluster-ca v3 cross-signed by cluster-ca v2, cluster-ca v1, cluster-ca v0, trusts cluster-ca v3")
 
 	w.restartEach()
 

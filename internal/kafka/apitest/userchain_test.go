@@ -38,7 +38,7 @@ func TestReadersOfCaCrtAloneAreServedWhereAUsersOldCAHasSignedTheNewOne(t *testi
 	w.replaceOwn(two, "1", chain)
 	w.settle()
 
-	w.wantRoles(" replication-9091", "presents corporate two vouched for by corporate one, trusts corporate two")
+	w.wantRoles(" replication-9091", "presents corporate two cross-signed by corporate one, trusts corporate two")
 	w.wantRestarts(2)
 	w.wantReady()
 
@@ -47,7 +47,7 @@ func TestReadersOfCaCrtAloneAreServedWhereAUsersOldCAHasSignedTheNewOne(t *testi
 	w.replaceOwn(two, "2", nil)
 	w.settle()
 
-	w.wantRoles(" replication-9091", "presents corporate two vouched for by corporate one, trusts corporate two")
+	w.wantRoles(" replication-9091", "presents corporate two cross-signed by corporate one, trusts corporate two")
 	w.wantReady()
 }
 

@@ -111,8 +111,8 @@ func TestAUsersRenewalUnderAnotherSubjectRestartsNobodyAndCutsNobodyOff(t *testi
 		t.Errorf("the plans say %v, want %s", planned, trust.CrossSigned)
 	}
 	w.wantRestarts(0)
-	w.wantRoles(" replication-9091", "presents corporate two vouched for by corporate one, trusts corporate two")
-	w.wantRoles(" controlplane-9090", "presents corporate two vouched for by corporate one, trusts corporate one, corporate two")
+	w.wantRoles(" replication-9091", "presents corporate two cross-signed by corporate one, trusts corporate two")
+	w.wantRoles(" controlplane-9090", "presents corporate two cross-signed by corporate one, trusts corporate one, corporate two")
 	w.wantReady()
 }
 
@@ -120,8 +120,8 @@ func TestWhoHasPinnedAUsersAuthorityIsServedWhenNothingElseRemembersIt(t *testin
 	t.Parallel()
 	w, one := renamedOnce(t)
 
-	w.wantRoles(" replication-9091", "presents corporate two vouched for by corporate one, trusts corporate two")
-	w.wantRoles(" controlplane-9090", "presents corporate two vouched for by corporate one, trusts corporate two")
+	w.wantRoles(" replication-9091", "presents corporate two cross-signed by corporate one, trusts corporate two")
+	w.wantRoles(" controlplane-9090", "presents corporate two cross-signed by corporate one, trusts corporate two")
 	if states := w.anchors(authorities.Cluster); len(states) != 1 {
 		t.Errorf("anchors are %v, want one", states)
 	}
@@ -134,7 +134,7 @@ func TestWhoHasPinnedAUsersAuthorityIsServedWhenNothingElseRemembersIt(t *testin
 	// Leaves are renewed long before their authority ends, and nobody is cut off then.
 	w.clock.SetTime(start().Add(340 * authority.Day))
 	w.settle()
-	w.wantRoles(" replication-9091", "presents corporate two vouched for by corporate one, trusts corporate two")
+	w.wantRoles(" replication-9091", "presents corporate two cross-signed by corporate one, trusts corporate two")
 
 	w.pinned = nil // it has a day left
 	w.clock.SetTime(one.Certificate().NotAfter.Add(-authority.Day))
@@ -159,7 +159,7 @@ func TestAUsersAuthorityIsRenamedTwiceInARow(t *testing.T) {
 			w.settle()
 
 			w.wantRestarts(0)
-			w.wantRoles(" replication-9091", "presents corporate three vouched for by corporate two, corporate one, trusts corporate three")
+			w.wantRoles(" replication-9091", "presents corporate three cross-signed by corporate two, corporate one, trusts corporate three")
 		})
 	}
 }
@@ -180,7 +180,7 @@ func TestAUserGoesBackToTheSubjectBefore(t *testing.T) {
 			w.settle()
 
 			w.wantRestarts(0)
-			w.wantRoles(" replication-9091", "presents corporate one vouched for by corporate two, trusts corporate one")
+			w.wantRoles(" replication-9091", "presents corporate one cross-signed by corporate two, trusts corporate one")
 		})
 	}
 }
@@ -243,7 +243,7 @@ func TestAStaleLeaderAndAUsersRenewalUnderAnotherSubject(t *testing.T) {
 	w.interleave(rand.New(rand.NewPCG(3, 2)), other, lagging)
 	w.settle()
 
-	w.wantRoles(" replication-9091", "presents corporate two vouched for by corporate one, trusts corporate two")
+	w.wantRoles(" replication-9091", "presents corporate two cross-signed by corporate one, trusts corporate two")
 	if sent := w.sentAlong(); len(sent) != 1 {
 		t.Errorf("%d cross certificates are sent along, want one", len(sent))
 	}

@@ -125,7 +125,7 @@ func TestTheCAsThatNodesWereToldToTrustAreKnownByName(t *testing.T) {
 	}
 }
 
-// What nodes present after their leaves vouches for a CA, and is kept nowhere else.
+// What nodes present after their leaves cross-signs a CA, and is kept nowhere else.
 func TestWhatNodesSendAlongIsKnownOnce(t *testing.T) {
 	t.Parallel()
 	ca, cross := pkitest.CA(t, "cluster", noon()), pkitest.CA(t, "cross", noon())
@@ -137,7 +137,7 @@ func TestWhatNodesSendAlongIsKnownOnce(t *testing.T) {
 		t.Errorf("%d certificates are sent along, want the one after the leaves", len(sent))
 	}
 	if sent := c.dependence(authorities.Clients).Included; len(sent) > 0 {
-		t.Errorf("%d certificates vouch for a CA of users", len(sent))
+		t.Errorf("%d certificates cross-sign a CA of users", len(sent))
 	}
 }
 

@@ -61,7 +61,7 @@ func (b *bench) leaf(t *testing.T) stores.Identity {
 	return b.issue(t, b.Signer, b.Now())
 }
 
-// renewed is one of the coming authority, which the first vouches for.
+// renewed is one of the coming authority, which the first cross-signs.
 func (b *bench) renewed(t *testing.T) stores.Identity {
 	t.Helper()
 	identity := b.issue(t, b.coming, b.Now())

@@ -123,6 +123,8 @@ e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenar
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(RUN)'
 
 walk = $(api_assets); go test -count=1 -v -timeout 60m
+# Half of the time a test waits for an API server.
+api_walk = $(walk) -parallel $$((2 * $$(nproc)))
 
 walks: walk-trust walk-sequences walk-nodes walk-members walk-rotations walk-situations walk-stale-leaders walk-writes walk-losses walk-etcd walk-etcd-rotations ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets; each part takes an hour at most
 
@@ -139,25 +141,25 @@ walk-members: ## part of walks: every state of etcd's members [RUN=regexp of wor
 	@$(walk) ./internal/etcd/membership -run '$(if $(RUN),/$(RUN))' -wide
 
 walk-rotations: ## part of walks: a crash after every write of Kafka's rotations [RUN=regexp of rotations]
-	@$(walk) ./internal/kafka/apitest -run 'RotationGoesOn$(if $(RUN),/$(RUN))' -wide
+	@$(api_walk) ./internal/kafka/apitest -run 'RotationGoesOn$(if $(RUN),/$(RUN))' -wide
 
 walk-situations: ## part of walks: a crash after every write when a Kafka CA is lost, is the user's, or ends [RUN=regexp of situations]
-	@$(walk) ./internal/kafka/apitest -run 'SituationEndsTheSame$(if $(RUN),/$(RUN))' -wide
+	@$(api_walk) ./internal/kafka/apitest -run 'SituationEndsTheSame$(if $(RUN),/$(RUN))' -wide
 
 walk-stale-leaders: ## part of walks: Kafka's rotations by two operators that both lead [RUN=regexp of rotations]
-	@$(walk) ./internal/kafka/apitest -run 'StaleLeader$(if $(RUN),/$(RUN))' -wide
+	@$(api_walk) ./internal/kafka/apitest -run 'StaleLeader$(if $(RUN),/$(RUN))' -wide
 
 walk-writes: ## part of walks: a crash after every write of Kafka's other changes [RUN=regexp of changes]
-	@$(walk) ./internal/kafka/apitest -run 'WhateverWrite$(if $(RUN),/$(RUN))' -wide
+	@$(api_walk) ./internal/kafka/apitest -run 'WhateverWrite$(if $(RUN),/$(RUN))' -wide
 
 walk-losses: ## part of walks: every loss of Secrets of Kafka's CAs [RUN=regexp of losses]
-	@$(walk) ./internal/kafka/apitest -run 'SecretsAreLost$(if $(RUN),/$(RUN))' -wide
+	@$(api_walk) ./internal/kafka/apitest -run 'SecretsAreLost$(if $(RUN),/$(RUN))' -wide
 
 walk-etcd: ## part of walks: a crash after every write of etcd's other changes [RUN=regexp of changes]
-	@$(walk) ./internal/etcd/apitest -run 'Crash$(if $(RUN),/$(RUN))' -skip InARotation -wide
+	@$(api_walk) ./internal/etcd/apitest -run 'Crash$(if $(RUN),/$(RUN))' -skip InARotation -wide
 
 walk-etcd-rotations: ## part of walks: a crash after every write of etcd's rotations [RUN=regexp of rotations]
-	@$(walk) ./internal/etcd/apitest -run 'CrashesInARotation$(if $(RUN),/$(RUN))' -wide
+	@$(api_walk) ./internal/etcd/apitest -run 'CrashesInARotation$(if $(RUN),/$(RUN))' -wide
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
 	@$(kubeconfig); $(api_assets); go run ./e2e/bench

@@ -104,8 +104,8 @@ func (w *world) replaceAndAbort() {
 	w.once(w.presents(1, nextV), func() { w.abort(authorities.Cluster) })
 }
 
-// wideRotations take minutes each.
-func wideRotations() map[string]crashScenario {
+// largeRotations take minutes each.
+func largeRotations() map[string]crashScenario {
 	return map[string]crashScenario{
 		"replacing and renewing at once": {
 			world: inNewWorlds(cluster(2)),
@@ -159,7 +159,8 @@ func wideRotations() map[string]crashScenario {
 		"replacing with companions of both kinds": {
 			world: inNewWorlds(func(w *world) {
 				other := exporter(w.namespace, publication.LoadByRestart)
-				other.Name, other.Host = clusterName+"-other", clusterName+"-other."+w.namespace+".svc"
+				other.Name, other.Secret = clusterName+"-other", clusterName+"-other-certs"
+				other.Host = other.Name + "." + w.namespace + ".svc"
 				w.accompany(exporter(w.namespace, publication.LoadByReload), other)
 				cluster(1)(w)
 			}),
@@ -186,9 +187,7 @@ func wideRotations() map[string]crashScenario {
 func TestARotationGoesOnAfterACrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	scenarios := rotations()
-	if *wide {
-		maps.Copy(scenarios, wideRotations())
-	}
+	maps.Copy(scenarios, oneOf(largeRotations()))
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

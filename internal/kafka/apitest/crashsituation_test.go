@@ -1,8 +1,6 @@
 package apitest
 
 import (
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -21,20 +19,12 @@ import (
 
 const longLasting = 1000 * authority.Day
 
-// TestASituationEndsTheSameAfterACrashAtAnyWrite plays one of all, another one each time,
-// unless time does not matter.
 func TestASituationEndsTheSameAfterACrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
-	scenarios := situations()
-	names := slices.Sorted(maps.Keys(scenarios))
-	if !*wide {
-		nth := chosen() % uint64(len(names))
-		names = names[nth : nth+1]
-	}
-	for _, name := range names {
+	for name, scenario := range oneOf(situations()) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			crashAfterEveryWrite(t, scenarios[name])
+			crashAfterEveryWrite(t, scenario)
 		})
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 )
 
@@ -32,4 +34,14 @@ func isPlayed(one string) bool {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %s", chosen(), one)
 	return *wide || h.Sum64()%sampled == 0
+}
+
+// oneOf is one of the scenarios, another one each time, unless time does not matter: then it is all.
+func oneOf(scenarios map[string]crashScenario) map[string]crashScenario {
+	if *wide {
+		return scenarios
+	}
+	names := slices.Sorted(maps.Keys(scenarios))
+	name := names[chosen()%uint64(len(names))]
+	return map[string]crashScenario{name: scenarios[name]}
 }

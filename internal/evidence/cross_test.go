@@ -100,7 +100,7 @@ func TestWhoVouchesForAnAuthority(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if (anchor.NoCross != "") != c.lacks {
-				t.Errorf("who cannot cross-sign is told as %q", anchor.NoCross)
+				t.Errorf("a CA that cannot cross-sign is named as %q", anchor.NoCross)
 			}
 		})
 	}
@@ -252,7 +252,7 @@ func TestARowOfAuthoritiesThatNobodyRemembersIsReadAsItWas(t *testing.T) {
 	last := d[2].Certificate()
 	anchor := d[2:].vouchedFor(t, false, row)
 	if len(anchor.Cross) != 2 || anchor.Cross[0].Issuer != key(d[1].Certificate()) {
-		t.Fatalf("cross-signed by %+v, want the one before it and somebody", anchor.Cross)
+		t.Fatalf("cross-signed by %+v, want the previous CA and another", anchor.Cross)
 	}
 	w := newWorld(t)
 	w.domain.Authority.Published, w.domain.Authority.Crosses = append(w.domain.Authority.Published, last), row

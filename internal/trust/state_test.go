@@ -244,7 +244,7 @@ func TestWhoIsSilentMayPresentAnyCrossCertificate(t *testing.T) {
 	}
 }
 
-func TestADistrustedAuthorityOfWhichNoCertificateIsKnownStopsVouching(t *testing.T) {
+func TestADistrustedAuthorityOfWhichNoCertificateIsKnownStopsCrossSigning(t *testing.T) {
 	t.Parallel()
 	s := turnedAway(func(s *Snapshot) {
 		s.Anchors = slices.DeleteFunc(s.Anchors, func(a Anchor) bool { return a.ID == "A" })

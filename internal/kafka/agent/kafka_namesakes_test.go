@@ -19,7 +19,7 @@ import (
 )
 
 // namesakes is a rotation to an authority of the name of the one before it, which
-// nobody cross-signs.
+// is not cross-signed.
 func namesakes(t *testing.T, spec agenttest.ClusterSpec) *rotation {
 	t.Helper()
 	r := rotate(t, newest, spec)

@@ -138,7 +138,7 @@ func TestAPublicationFromAnOldCopyDoesNotTurnRevisionsBack(t *testing.T) {
 	w.wantRestarts(0)
 }
 
-// unsignable is a cluster in the middle of a replacement that nobody can cross-sign,
+// unsignable is a cluster in the middle of a replacement that no CA can cross-sign,
 // and of which my-dual-1 has lost its Secret: what it trusts is not known, so nobody
 // may sign with the new key, and the old one is gone.
 func unsignable(t *testing.T) *world {

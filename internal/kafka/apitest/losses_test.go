@@ -180,8 +180,8 @@ func (c lossCell) remedies() []remedy {
 	return list
 }
 
-// nothingShowsIt: the certificate is gone wherever it is kept, nobody remembers it, and nobody can be
-// asked: the operator has nothing that nodes know it by, and nobody can sign it another.
+// nothingShowsIt: the certificate is stored nowhere, the operator does not remember it, and cannot poll agents:
+// it has no certificate that they accept, and no CA to issue one.
 func (c lossCell) nothingShowsIt() bool {
 	return c.kind == authorities.Cluster && c.lost.has(theKey|theCertificate|theAnchors|theOperators) && c.isForgotten
 }
@@ -238,8 +238,8 @@ func (c lossCell) locksTheOperatorOut() bool {
 	return c.lost.has(theOperators) && (c.lost.has(theKey) || c.madeAgain())
 }
 
-// madeAgain: nobody remembers the certificate, nobody can be asked for it, and its key is there. Until
-// a node has mounted all that is written then, its agent knows nobody.
+// madeAgain: the operator does not remember the certificate and cannot poll agents, and the key exists. Until
+// a node has mounted all that is written then, its agent rejects the operator.
 func (c lossCell) madeAgain() bool {
 	return c.kind == authorities.Cluster && c.lost.has(theCertificate|theAnchors|theOperators) && c.isForgotten
 }

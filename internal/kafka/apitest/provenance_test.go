@@ -176,7 +176,7 @@ func TestACertificateThatALiarForgesForTheOldKeyDoesNotStopCrossSigning(t *testi
 	t.Parallel()
 	w := turning(t, 3)
 	old := w.held(authorities.Cluster)
-	// Subject and key are those of the old CA, and it may cross-sign nobody.
+	// Subject and key are those of the old CA, and it may cross-sign no CA.
 	forged := pkitest.Limited(t, newCA(t), old).Certificate()
 	w.lying["my-dual-1"] = func(report *publication.Report) {
 		report.Certificates[fingerprint(forged)] = forged.Raw

@@ -95,8 +95,8 @@ func domainOfRole(role publication.Role) publication.Domain {
 	return contract.ClusterDomain
 }
 
-// reported are the CA certificates that nodes have reported last to trust, sorted by fingerprint. Nodes that cannot be polled
-// without one of them still count.
+// reported are the CA certificates that nodes have reported last to trust, sorted by fingerprint. Silent nodes count, too: a lost CA
+// may be the reason why they cannot be polled.
 func (c *polled) reported(kind authorities.Kind) []*x509.Certificate {
 	found := map[string]*x509.Certificate{}
 	for _, reported := range c.reports {

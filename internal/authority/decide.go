@@ -340,6 +340,12 @@ func (d *decider) kept() []*x509.Certificate {
 			keep(cert)
 		}
 	}
+	target := pki.KeyIDOf(d.d.Target())
+	for _, cert := range d.o.recalled {
+		if pki.KeyIDOf(cert) != target {
+			keep(cert)
+		}
+	}
 	return kept
 }
 

@@ -54,8 +54,8 @@ type Decision struct {
 	// Held is true of an authority whose Secrets cannot be used: it has no Target,
 	// so that nothing moves, and its Secrets are not to be written. See Stand.
 	Held bool
-	// Retired are the unexpired certificates of other authorities that the Secrets
-	// keep: under dated names, or beside a retired key.
+	// Retired are the unexpired certificates of other authorities: those that the Secrets keep under dated names or beside a
+	// retired key, and those that nodes trust and no Secret has any more.
 	Retired []*x509.Certificate
 	// Distrust is true while a person distrusts every anchor but the target.
 	Distrust bool

@@ -89,6 +89,34 @@ func TestOfSeveralLostAuthoritiesTheOneWhoseLeavesArePresentedIsPresent(t *testi
 	}
 }
 
+// Clients may still present certificates of each, and nodes may be silent then.
+func TestOfSeveralLostAuthoritiesAllButThePresentOneAreRetired(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	used, former := pkitest.CA(t, "used", noon().Add(day)), pkitest.CA(t, "former", noon())
+	ended := pkitest.CA(t, "ended", noon().AddDate(-2, 0, 0))
+	losesBoth(w)
+	losesTrust(w)
+	w.told(certificatesOf(used, former, ended)...)
+	w.in.Evidence.Leaves = []*x509.Certificate{leafOf(t, used)}
+
+	if d := w.decide(); !same(d.Retired, certificatesOf(former)) {
+		t.Errorf("%d CAs are retired, want the one that is not present and has not ended", len(d.Retired))
+	}
+}
+
+func TestWhatIsToComeIsNotRetiredWhenWhatPodsMountIsLost(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	incoming := w.starts().Target()
+	losesTrust(w)
+	w.told(w.cert(), incoming)
+
+	if d := w.decide(); len(d.Retired) > 0 || !d.Target().Equal(incoming) {
+		t.Errorf("%d CAs are retired, and %q is to come", len(d.Retired), d.Target().Subject)
+	}
+}
+
 func TestABundleIsUnderstoodByWhatNodesWereToldWhenKeyAndAnchorsAreLost(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 )
 
-const first, second, third = "my-cluster-0", "my-cluster-1", "my-cluster-2"
+const first, second, third, fourth = "my-cluster-0", "my-cluster-1", "my-cluster-2", "my-cluster-3"
 
 func ready(uid string) membership.Pod {
 	return membership.Pod{UID: uid, IsOwned: true, MayRun: true, IsReady: true, Version: "3.5.35"}
@@ -319,6 +319,11 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"what a member that leaves has stays until a quorum says that it is removed": {
 			asked(sized(leaving(three(), third), 2), voter(first)), membership.Rest{}, membership.MembersDisagree,
+		},
+		"what a removed member had goes although a quorum needs another one that leaves": {
+			asked(changed(leaving(three(), third), func(o *membership.Observed) {
+				o.Members = append(o.Members, membership.Member{Name: fourth, ID: "id of " + fourth, IsVoter: true, IsLeaving: true})
+			}), voter(first), silent(second), voter(third)), membership.Forget{Name: fourth}, membership.RemovingMember,
 		},
 		"a member whose volume is empty is replaced": {
 			asked(emptied(three(), second), voter(first), silent(second), voter(third)),

@@ -44,11 +44,11 @@ func (o Observed) rid(name string) Act {
 }
 
 // isAgreed reports whether a quorum of the voters on record has answered what etcd has. Fewer may be a cluster of their
-// own: one that was started again without its data.
+// own: one that was started again without its data. A voter that is leaving counts until etcd does not have it.
 func (o Observed) isAgreed() bool {
 	voters, heard := 0, 0
 	for _, m := range o.Members {
-		if !m.IsVoter || m.IsLeaving {
+		if _, isListed := o.listed(m); !m.IsVoter || m.IsLeaving && !isListed {
 			continue
 		}
 		voters++

@@ -202,7 +202,7 @@ func (wk *walker) settle(from *world) {
 		}
 		passed = append(passed, key)
 		d := w.decide()
-		if _, rests := d.Act.(membership.Rest); rests && (d.Obstacle == nil || w.isLost() && saysLost(d.Obstacle.Reason) || w.shape == broken || w.staysUp(d.Obstacle.Reason)) {
+		if _, rests := d.Act.(membership.Rest); rests && (d.Obstacle == nil || w.isLost() && (saysLost(d.Obstacle.Reason) || w.isForgotten()) || w.shape == broken || w.staysUp(d.Obstacle.Reason)) {
 			if d.Obstacle == nil && (w.serving() != w.size || len(w.list) != w.size || w.outdated() > 0) {
 				wk.t.Fatalf("all is well, %d of %d members serve, and %d are outdated: %s", w.serving(), w.size, w.outdated(), w.key())
 			}
@@ -259,6 +259,9 @@ func (w *world) staysUp(reason membership.Reason) bool {
 func saysLost(reason membership.Reason) bool {
 	return reason == membership.QuorumLost || reason == membership.MemberDataLost
 }
+
+// isForgotten reports whether the status was lost with members of which nothing else is left.
+func (w *world) isForgotten() bool { return len(w.members) < len(w.list) }
 
 // used are the names of members that there is anything of.
 func (w *world) used() []string {

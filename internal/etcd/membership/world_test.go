@@ -354,8 +354,8 @@ func (w *world) observe(asked bool) membership.Observed {
 	o := membership.Observed{
 		Size: w.size, Version: w.version, Names: memberNames, Members: w.members, Ephemeral: w.ephemeral, Asked: asked,
 		Now:      today,
-		WasReady: w.reported == w.spec(),
-		Pods:     map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
+		WasReady: w.reported == w.spec(), HadMembers: len(w.list) > 0,
+		Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
 	}
 	pods := w.pods
 	if !asked && w.cache != nil {

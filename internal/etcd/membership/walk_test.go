@@ -273,7 +273,13 @@ func saysLost(reason membership.Reason) bool {
 }
 
 // isForgotten reports whether the status was lost with members of which nothing else is left.
-func (w *world) isForgotten() bool { return len(w.members) < len(w.list) }
+func (w *world) isForgotten() bool {
+	used := w.used()
+	return slices.ContainsFunc(w.list, func(s server) bool {
+		isRecorded := slices.ContainsFunc(w.members, func(m membership.Member) bool { return m.Name == s.name })
+		return !isRecorded && !slices.Contains(used, s.name)
+	})
+}
 
 // used are the names of members that there is anything of.
 func (w *world) used() []string {

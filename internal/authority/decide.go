@@ -321,7 +321,7 @@ func (d *decider) published() []*x509.Certificate {
 	return published
 }
 
-// kept are the certificates of authorities that were present before this one.
+// kept are the certificates of authorities that were present before this one, or are trusted beside it. The one to come is neither.
 func (d *decider) kept() []*x509.Certificate {
 	if d.beginning {
 		return nil

@@ -16,14 +16,14 @@ import (
 const applicationPort = "8080"
 
 // Available says whether a Deployment has reached its present specification, with all
-// of its pods ready.
+// of its pods ready and none left of a former one.
 func Available(deployment *appsv1.Deployment) bool {
 	wanted := int32(1)
 	if deployment.Spec.Replicas != nil {
 		wanted = *deployment.Spec.Replicas
 	}
 	return deployment.Status.ObservedGeneration == deployment.Generation &&
-		deployment.Status.UpdatedReplicas == wanted && deployment.Status.AvailableReplicas == wanted
+		deployment.Status.Replicas == wanted && deployment.Status.UpdatedReplicas == wanted && deployment.Status.AvailableReplicas == wanted
 }
 
 // Account asks the client that a Deployment runs for its account, through the API

@@ -227,7 +227,8 @@ func (f followed) renewed() {
 	f.unharmed(f.account())
 }
 
-// moved: the application is led to a listener with another port, and its listener is taken away.
+// moved: the application is led to a listener with another port, is restarted for it, and its former listener is
+// taken away. A client that runs goes on asking the brokers it knows, and those name addresses of the listener asked.
 func (f followed) moved(manifest harness.Manifest) {
 	f.Helper()
 	const name, port, formerly = "next", int64(9096), "mtls"
@@ -258,11 +259,26 @@ func (f followed) moved(manifest harness.Manifest) {
 	f.reads(arrived, "the address", func(now application.Account) bool {
 		return slices.ContainsFunc(now.BootstrapServers, func(address string) bool { return strings.HasSuffix(address, suffix) })
 	})
+	f.unharmed(f.account())
+	f.restarted()
 	f.listeners(manifest, "its listener is taken away", append(slices.DeleteFunc(listeners, func(listener any) bool {
 		fields, ok := listener.(map[string]any)
 		return ok && fields["name"] == formerly
 	}), added))
 	f.unharmed(f.account())
+}
+
+// restarted: the application team restarts its Deployment, which begins with what the mounted files hold.
+func (f followed) restarted() {
+	f.Helper()
+	f.step(f.name+" is restarted", func() error {
+		return f.kube.MergePatch(f.ctx, &appsv1.Deployment{ObjectMeta: f.meta(f.name)}, map[string]any{"spec": map[string]any{
+			"template": map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+				"kubectl.kubernetes.io/restartedAt": time.Now().Format(time.RFC3339),
+			}}},
+		}})
+	})
+	f.works()
 }
 
 // listeners gives the cluster other listeners, which takes a restart of each node.

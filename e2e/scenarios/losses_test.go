@@ -74,7 +74,7 @@ func applicationsGetBoth(r *turning, before harness.Trust) {
 			return true, nil
 		})
 	})
-	if len(before.Application) != len(r.outgoing)+1 {
+	if len(before.Application) != len(r.before.Application)+1 {
 		r.Errorf("ca.crt had %d certificates before it was lost: that was not in the middle", len(before.Application))
 	}
 	for _, certificate := range before.Application {

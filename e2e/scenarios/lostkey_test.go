@@ -49,8 +49,8 @@ func turnsUnvouched(s *stage) {
 	r.answers(verdict.Refused, "replication", "mtls")
 }
 
-// applicationsCanRead holds how long ca.crt has the new CA before a node presents what
-// that has signed.
+// applicationsCanRead holds how long ca.crt has a CA that it had not before, until a node
+// presents what that has signed.
 func applicationsCanRead(r *turning) {
 	r.Helper()
 	var given, without time.Time
@@ -76,12 +76,13 @@ func applicationsCanRead(r *turning) {
 		"from the moment in which ca.crt holds the new CA until the last look, twice a second, at which it verified none of the nodes that answered"))
 }
 
-// untilGiven waits until applications have an authority that is not an outgoing one.
+// untilGiven waits until applications have an authority that they did not have when the
+// scenario began.
 func (r *turning) untilGiven() (*x509.Certificate, error) {
 	var fresh *x509.Certificate
 	err := r.kafka.FollowTrust(r.ctx, r.authority, func(now harness.Trust) (bool, error) {
 		for _, certificate := range now.Application {
-			if !containsCertificate(r.outgoing, certificate) {
+			if !containsCertificate(r.before.Application, certificate) {
 				fresh = certificate
 			}
 		}

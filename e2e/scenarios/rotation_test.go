@@ -52,6 +52,8 @@ type turning struct {
 	watchers  harness.Watchers
 	// outgoing signed before; the first of them when the scenario began.
 	outgoing []*x509.Certificate
+	// before is the trust when the scenario began, earlier CAs that have not left yet included.
+	before harness.Trust
 	// leaf is a certificate that an outsider has of the authority from before.
 	leaf      openssl.Identity
 	processes harness.Processes
@@ -84,6 +86,8 @@ func (s *stage) turningFrom(signer pki.Authority, a harness.Authority, w witness
 		changes: make(chan string, 100),
 	}
 	r.outgoing = []*x509.Certificate{signer.Certificate()}
+	r.before, err = s.kafka.Trust(s.ctx, a)
+	s.must(err)
 	r.leaf, err = harness.Leaf(signer, "somebody")
 	s.must(err)
 	r.processes, err = s.kafka.Processes(s.ctx, opened)

@@ -228,7 +228,8 @@ func (f followed) renewed() {
 }
 
 // moved: the application is led to a listener with another port, is restarted for it, and its former listener is
-// taken away. A client that runs goes on asking the brokers it knows, and those name addresses of the listener asked.
+// taken away. A running client sends metadata requests to brokers of its last metadata response, and each response has
+// addresses of the listener that received the request.
 func (f followed) moved(manifest harness.Manifest) {
 	f.Helper()
 	const name, port, formerly = "next", int64(9096), "mtls"
